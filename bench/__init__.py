@@ -1,0 +1,1 @@
+"""Measure, beside peers, on this machine."""

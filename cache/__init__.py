@@ -1,0 +1,1 @@
+"""Hold bytes nearer to where they are used."""

@@ -1,0 +1,1 @@
+"""Turn raw data sets into shards: source, samples, records, blocks, shards, index."""

@@ -1,0 +1,93 @@
+"""Say what a source of raw samples offers.
+
+A source is one file in this package. It lists units, reads each unit as chunks of columns, and knows its schema. What
+it lists depends on the raw data and its options alone, never on the machine or the number of workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+from datafeed.columns import Columns
+from datafeed.errors import BadItem
+from datafeed.schema import Schema
+
+OnBad = Callable[[BadItem], None]
+"""What to do with an item that cannot become a sample: raises it, or counts it and returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Tell whether a file changed: compared before and after it is read."""
+
+    path: str
+    nbytes: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Name the smallest part of a source that is read in one go, such as a row group or a run of files.
+
+    Args:
+        name: What a person calls it, as "train.parquet#3".
+        nbytes: Its size as raw records, estimated; shares out the work.
+        files: The files that it reads, as they were when the source was listed.
+        detail: Whatever else `read` needs; picklable.
+    """
+
+    name: str
+    nbytes: int
+    files: tuple[Stamp, ...] = ()
+    detail: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Hold some consecutive samples of a unit.
+
+    Args:
+        columns: One column per feature of the schema.
+        rows: How many samples.
+        where: Where sample i of the chunk came from, for errors ("a.csv:17"); called only when one is reported.
+    """
+
+    columns: Columns
+    rows: int
+    where: Callable[[int], str] = field(default=str)
+
+
+class Source(Protocol):
+    """Offer raw samples. Instances are picklable and open nothing until asked."""
+
+    kind: ClassVar[str]
+
+    def schema(self) -> Schema:
+        """Return what every sample holds; may read some of the source, and does so once.
+
+        Raises:
+            SourceError: It cannot be read, or it is empty.
+        """
+        ...
+
+    def units(self) -> Sequence[Unit]:
+        """List the units in the order of their samples.
+
+        Raises:
+            SourceError: It cannot be listed, or it is empty.
+        """
+        ...
+
+    def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
+        """Read one unit, a few MB at a time; items that cannot become samples go to `on_bad`.
+
+        Raises:
+            BadItem: The unit as a whole cannot be read; or whatever `on_bad` raises.
+        """
+        ...
+
+    def options(self) -> dict[str, object]:
+        """Return the options that shape the output, as JSON values, for the dataset's provenance."""
+        ...

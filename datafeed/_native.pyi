@@ -1,0 +1,88 @@
+"""The kernels: frame walk, CRC32C, tf.train.Example to columns, columns to tf.train.Example, gather.
+
+Every function checks every bound against hostile bytes. All but trivial ones release the GIL.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import Buffer
+
+from datafeed.columns import Column
+from datafeed.schema import Feature
+
+def crc32c(data: Buffer) -> int:
+    """Return the CRC32C (Castagnoli) of contiguous bytes, as RFC 3720 defines it."""
+
+def masked_crc32c(data: Buffer) -> int:
+    """Return the CRC32C as TFRecord masks it: rotated right by 15 bits, plus 0xa282ead8."""
+
+class Block:
+    """The raw bytes of one block, with where each record lies in them. Immutable; safe to share between threads.
+
+    Args:
+        raw: Whole TFRecords, contiguous. The Block keeps a reference (no copy); they must not change under it.
+        records: How many there must be; -1 for any number.
+        check_payload: Whether each payload's CRC is checked too (lengths always are).
+
+    Raises:
+        CorruptRecord: A length's or payload's checksum is wrong, a record passes the end, or the count differs; with
+            `record` and `offset` set.
+    """
+
+    def __init__(self, raw: Buffer, records: int = -1, *, check_payload: bool = False) -> None: ...
+    @property
+    def nbytes(self) -> int: ...
+    def __len__(self) -> int: ...
+    def record(self, row: int) -> memoryview:
+        """Return the payload of one record: a view that keeps the Block's bytes alive. Raises IndexError."""
+
+class Parser:
+    """Turn records into columns. Built once per schema; safe to share between threads.
+
+    Args:
+        features: What to parse, in any order; other features in a record are skipped.
+    """
+
+    def __init__(self, features: Sequence[Feature]) -> None: ...
+    def parse(
+        self,
+        blocks: Sequence[Block | None],
+        which: npt.NDArray[np.int32],
+        rows: npt.NDArray[np.int32],
+    ) -> list[Column]:
+        """Parse record `rows[i]` of `blocks[which[i]]` for each i, in one pass.
+
+        Fixed numeric features of one dtype and of shape () share one allocation, (k, n) in C order, so that
+        `columns[i].values` are its rows and a caller can find the whole through `.base`.
+
+        Returns:
+            A Column per feature, in the order given, owning its memory.
+
+        Raises:
+            SchemaError: A record is no Example, lacks a feature that is not optional, or has it with another kind or
+                count; with `row` (the i) and `feature` set.
+            IndexError: `which` or `rows` points outside.
+        """
+
+class Encoder:
+    """Turn columns into framed TFRecords. Built once per schema; safe to share between threads."""
+
+    def __init__(self, features: Sequence[Feature]) -> None: ...
+    def encode(self, columns: Sequence[Column], start: int, stop: int, limit: int) -> tuple[bytes, int]:
+        """Frame records start, start + 1, ... until `stop`, or until one more would pass `limit` bytes.
+
+        At least one record is framed, whatever its size. Features are written in the order given; a missing one is left
+        out; float and int64 lists are packed.
+
+        Returns:
+            The framed records end to end, and how many they are.
+
+        Raises:
+            RecordTooLarge: A record passes 2**31 - 1 bytes; with `row` set.
+            ValueError: A column does not have the form that its feature asks for.
+        """
+
+def bytes_list(values: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> list[bytes]:
+    """Cut bytes that stand end to end into a list of bytes objects; the copy runs without the GIL."""

@@ -1,0 +1,224 @@
+"""Name every error that datafeed raises.
+
+::
+
+    DatafeedError
+    ├── ConfigError (ValueError)               an option, or two options that exclude each other
+    │   └── StateMismatch                      a loader state that belongs to another dataset, order or version
+    ├── MissingExtra (ImportError)             an optional package is needed
+    ├── OutputError (OSError)                  the destination
+    │   ├── OutputFull                         no room left
+    │   ├── OutputLocked                       another conversion is writing there
+    │   └── OutputDiffers                      something else stands there
+    ├── SourceError (ValueError)               the raw data set
+    │   ├── SourceNotFound (FileNotFoundError)
+    │   ├── EmptySource
+    │   ├── SourceChanged                      it changed while it was read
+    │   └── BadItem                            one file or row of it
+    ├── SchemaError (ValueError)               a record or value does not fit the schema
+    │   └── RecordTooLarge
+    ├── DatasetNotFound (FileNotFoundError)
+    ├── ShardMissing (FileNotFoundError)
+    ├── CorruptData (ValueError)               bytes that are not what was written
+    │   ├── NotAShard
+    │   ├── TruncatedShard
+    │   ├── CorruptFrame
+    │   ├── CorruptRecord
+    │   ├── DecompressionLimit
+    │   ├── CorruptIndex
+    │   ├── IndexMismatch                      an index of other shards
+    │   ├── StaleIndex                         shards written after their index
+    │   └── UnsupportedVersion
+    ├── TransformError (RuntimeError)          a user's transform failed; its cause is the user's exception
+    └── LoaderClosed (RuntimeError)
+
+An error is also the builtin that fits, so `except FileNotFoundError` works without importing this module.
+"""
+
+from __future__ import annotations
+
+
+class DatafeedError(Exception):
+    """Stand at the root of every error of this package."""
+
+
+class ConfigError(DatafeedError, ValueError):
+    """Refuse an option or a combination of options."""
+
+
+class StateMismatch(ConfigError):
+    """Refuse a loader state that belongs to another dataset, order or version."""
+
+
+class MissingExtra(DatafeedError, ImportError):
+    """Name the extra whose packages are needed.
+
+    Args:
+        package: The package that failed to import.
+        extra: The extra of this distribution that installs it.
+        purpose: What it is needed for, as in "to read parquet".
+    """
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{package} is needed {purpose}: pip install 'datafeed-torch[{extra}]'")
+
+
+class OutputError(DatafeedError, OSError):
+    """Report a destination that cannot be written."""
+
+
+class OutputFull(OutputError):
+    """Report a destination without room."""
+
+
+class OutputLocked(OutputError):
+    """Report a destination that another conversion is writing."""
+
+
+class OutputDiffers(OutputError):
+    """Report a destination that holds something else."""
+
+
+class SourceError(DatafeedError, ValueError):
+    """Report a raw data set that cannot be read."""
+
+
+class SourceNotFound(SourceError, FileNotFoundError):
+    """Report a raw data set that does not exist."""
+
+
+class EmptySource(SourceError):
+    """Report a raw data set without a single sample."""
+
+
+class SourceChanged(SourceError):
+    """Report a raw data set that changed while it was read."""
+
+
+class BadItem(SourceError):
+    """Report one file or row that cannot become a sample.
+
+    Args:
+        where: File, and row or line where there is one (`"a/b.csv:17"`).
+        reason: What is wrong with it.
+        data: The item as it was found, for quarantine; None where it could not be read.
+    """
+
+    def __init__(self, where: str, reason: str, data: bytes | None = None) -> None:
+        super().__init__(where, reason, data)
+        self.where = where
+        self.reason = reason
+        self.data = data
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"
+
+
+class SchemaError(DatafeedError, ValueError):
+    """Report a record or value that does not fit the schema.
+
+    Args:
+        reason: What was expected and what was found.
+        row: Its row among those that were parsed or encoded together; -1 where none is to blame.
+        feature: The feature's name; empty where none is to blame.
+    """
+
+    def __init__(self, reason: str, row: int = -1, feature: str = "") -> None:
+        super().__init__(reason, row, feature)
+        self.reason = reason
+        self.row = row
+        self.feature = feature
+
+    def __str__(self) -> str:
+        return self.reason if not self.feature else f"feature {self.feature!r}: {self.reason}"
+
+
+class RecordTooLarge(SchemaError):
+    """Report a record over the format's limit of 2**31 - 1 bytes."""
+
+
+class DatasetNotFound(DatafeedError, FileNotFoundError):
+    """Report a place without a committed dataset."""
+
+
+class ShardMissing(DatafeedError, FileNotFoundError):
+    """Report a shard that the manifest names and the store lacks."""
+
+
+class CorruptData(DatafeedError, ValueError):
+    """Report bytes that are not what was written.
+
+    Args:
+        reason: What was expected and what was found.
+        shard: The shard's or file's name; empty until known.
+        block: The block's number in its shard; -1 where none is to blame.
+        record: The record's number in its block (in its file for plain TFRecords); -1 where none is to blame.
+        offset: The byte, within the block's raw bytes for a record, within the file otherwise; -1 where none is.
+    """
+
+    def __init__(self, reason: str, *, shard: str = "", block: int = -1, record: int = -1, offset: int = -1) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.shard = shard
+        self.block = block
+        self.record = record
+        self.offset = offset
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore, (type(self), self.reason, self.shard, self.block, self.record, self.offset)
+
+    def __str__(self) -> str:
+        parts = [self.shard] if self.shard else []
+        named = (("block", self.block), ("record", self.record), ("byte", self.offset))
+        parts += [f"{word} {number}" for word, number in named if number >= 0]
+        return f"{', '.join(parts)}: {self.reason}" if parts else self.reason
+
+
+def _restore(  # noqa: PLR0913  (unpickling has the fields in a row)
+    kind: type[CorruptData], reason: str, shard: str, block: int, record: int, offset: int
+) -> CorruptData:
+    return kind(reason, shard=shard, block=block, record=record, offset=offset)
+
+
+class NotAShard(CorruptData):
+    """Report bytes that are no shard at all, such as a proxy's HTML page."""
+
+
+class TruncatedShard(CorruptData):
+    """Report a shard that ends too early."""
+
+
+class CorruptFrame(CorruptData):
+    """Report a zstd frame that is damaged or stands in another's place."""
+
+
+class CorruptRecord(CorruptData):
+    """Report a TFRecord whose length or checksum is wrong."""
+
+
+class DecompressionLimit(CorruptData):
+    """Report a frame that would grow past the size that its index names."""
+
+
+class CorruptIndex(CorruptData):
+    """Report a manifest or block index that is damaged."""
+
+
+class IndexMismatch(CorruptData):
+    """Report an index that belongs to other shards."""
+
+
+class StaleIndex(CorruptData):
+    """Report shards that were written after their index."""
+
+
+class UnsupportedVersion(CorruptData):
+    """Report a format version that this release does not know."""
+
+
+class TransformError(DatafeedError, RuntimeError):
+    """Report a transform that raised, with the sample's place; the cause is the transform's own exception."""
+
+
+class LoaderClosed(DatafeedError, RuntimeError):
+    """Report an iterator that was used after its loader was closed."""
