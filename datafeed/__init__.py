@@ -1,0 +1,46 @@
+"""Feed PyTorch training from converted datasets.
+
+`convert` turns a raw data set into shards, `Dataset` reads them by number, `Loader` feeds them to a training loop in
+the place of `torch.utils.data.DataLoader`. Names are imported on first use: `import datafeed` loads neither torch nor
+any optional package.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datafeed.converters.convert import ConvertOptions as ConvertOptions
+    from datafeed.converters.convert import convert as convert
+    from datafeed.dataset import Dataset as Dataset
+    from datafeed.images import ImageOptions as ImageOptions
+    from datafeed.loader import Loader as Loader
+    from datafeed.ragged import Ragged as Ragged
+    from datafeed.schema import Feature as Feature
+    from datafeed.schema import Schema as Schema
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "ConvertOptions": "datafeed.converters.convert",
+    "Dataset": "datafeed.dataset",
+    "Feature": "datafeed.schema",
+    "ImageOptions": "datafeed.images",
+    "Loader": "datafeed.loader",
+    "Ragged": "datafeed.ragged",
+    "Schema": "datafeed.schema",
+    "convert": "datafeed.converters.convert",
+}
+
+__all__ = [*_HOME, "__version__"]  # noqa: PLE0604  (a literal dict's keys are strings)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'datafeed' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
