@@ -1,0 +1,351 @@
+"""Compute which record stands at which position of an epoch.
+
+All of it is integer arithmetic on (seed, epoch, blocks, lanes, window): any position is reached without walking to it,
+and the same arguments give the same order for ever. Randomness is splitmix64 (Steele, Lea, Flood: "Fast splittable
+pseudorandom number generators", OOPSLA 2014) applied to counters, never a library's generator, whose stream may change
+with its version. `VERSION` names the order; a change of it makes saved states refuse to load.
+
+The window order: extents are permuted by the seed, laid end to end, and cut into `lanes` pieces, the first
+(records mod lanes) one record longer. Within a lane the epoch permutes the pieces of extents, then the records inside
+windows. Position k is record k div lanes of lane k mod lanes.
+
+A place is a record's address, `block << 32 | row`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+VERSION = 1
+
+Mode = Literal["window", "full", "natural"]
+Places = npt.NDArray[np.uint64]
+Numbers = npt.NDArray[np.int64]
+Counts = npt.NDArray[np.int32]
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_MIX_1 = 0xBF58476D1CE4E5B9
+_MIX_2 = 0x94D049BB133111EB
+_WORD = 0xFFFFFFFFFFFFFFFF
+
+# What a stream of random numbers is for: streams of different purposes never meet.
+_EXTENTS, _RUNS, _WINDOW, _FEISTEL = 1, 2, 3, 4
+
+_FIRST_WINDOW = 16
+_FEISTEL_ROUNDS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Say where the records of a dataset lie.
+
+    Args:
+        first: int64[blocks + 1], the number of each block's first record, then the number of records.
+        extents: int64[extents + 1], the block in which each extent begins, then the number of blocks.
+    """
+
+    first: Numbers
+    extents: Numbers
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+        return int(self.first[-1])
+
+    def places(self, numbers: Numbers) -> Places:
+        """Return the places of records given by number."""
+        blocks = np.searchsorted(self.first, numbers, side="right") - 1
+        return blocks.astype(np.uint64) << np.uint64(32) | (numbers - self.first[blocks]).astype(np.uint64)
+
+    def numbers(self, places: Places) -> Numbers:
+        """Return the numbers of records given by place."""
+        return self.first[blocks_of(places)] + rows_of(places)
+
+
+def blocks_of(places: Places) -> npt.NDArray[np.int32]:
+    """Return the block of each place."""
+    return (places >> np.uint64(32)).astype(np.int32)
+
+
+def rows_of(places: Places) -> npt.NDArray[np.int32]:
+    """Return the row, within its block, of each place."""
+    return (places & np.uint64(0xFFFFFFFF)).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """Fix an order, for every epoch.
+
+    Args:
+        mode: "window", "full" (a true permutation) or "natural" (as written).
+        seed: Any integer; its low 64 bits count.
+        lanes: Into how many pieces the window order cuts the records, at least 1.
+        window: Records a lane's window holds, at least 1; `round_window` gives the values that are kept exactly.
+    """
+
+    mode: Mode
+    seed: int
+    lanes: int = 1
+    window: int = 1
+
+
+def round_window(records: int) -> int:
+    """Return the largest window not above `records` that doubling from a small first window reaches exactly."""
+    records = max(1, records)
+    doublings = max(0, records.bit_length() - _FIRST_WINDOW.bit_length())
+    return records >> doublings << doublings
+
+
+class NaturalOrder:
+    """Keep the records as they were written.
+
+    Args:
+        layout: Where the records lie.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+
+    def places(self, start: int, end: int) -> Places:
+        """Return the places at positions start to end."""
+        return self._layout.places(np.arange(start, end, dtype=np.int64))
+
+    def remaining(self, position: int) -> Counts:
+        """Return, per block, how many of its records stand at `position` or after it."""
+        bounds = np.maximum(self._layout.first, position)
+        return (bounds[1:] - bounds[:-1]).astype(np.int32)
+
+
+class FullOrder:
+    """Permute all records of one epoch: every batch may need any block.
+
+    Args:
+        spec: The order; its mode is "full".
+        layout: Where the records lie.
+        epoch: Which epoch, from 0.
+    """
+
+    def __init__(self, spec: Spec, layout: Layout, epoch: int) -> None:
+        self._layout = layout
+        self._key = _stream(_FEISTEL, spec.seed, epoch)
+
+    def places(self, start: int, end: int) -> Places:
+        """Return the places at positions start to end."""
+        positions = np.arange(start, end, dtype=np.uint64)
+        return self._layout.places(feistel(positions, self._layout.records, self._key))
+
+
+class WindowOrder:
+    """Permute the records of one epoch within windows.
+
+    It keeps the windows that it last used, so reading on is cheap and jumping costs a window a lane. It is not safe to
+    share between threads.
+
+    Args:
+        spec: The order; its mode is "window".
+        layout: Where the records lie.
+        epoch: Which epoch, from 0.
+    """
+
+    def __init__(self, spec: Spec, layout: Layout, epoch: int) -> None:
+        self._spec = spec
+        self._blocks = len(layout.first) - 1
+        lengths = lane_lengths(layout.records, spec.lanes)
+        runs = _cut_runs(spec, layout, lengths)
+        self._lanes = [_Lane(spec, layout, lane, epoch, runs[lane]) for lane in range(spec.lanes)]
+
+    def places(self, start: int, end: int) -> Places:
+        """Return the places at positions start to end."""
+        lanes = self._spec.lanes
+        out = np.empty(end - start, np.uint64)
+        for offset in range(min(lanes, end - start)):
+            position = start + offset
+            lane = self._lanes[position % lanes]
+            part = out[offset::lanes]
+            lane.take(position // lanes, part)
+        return out
+
+    def remaining(self, position: int) -> Counts:
+        """Return, per block, how many of its records stand at `position` or after it."""
+        counts = np.zeros(self._blocks, np.int32)
+        for number, lane in enumerate(self._lanes):
+            lane.count_from(max(0, -(-(position - number) // self._spec.lanes)), counts)
+        return counts
+
+
+def lane_lengths(records: int, lanes: int) -> Numbers:
+    """Return how many records each lane holds: equal but for the first (records mod lanes), which hold one more."""
+    return records // lanes + (np.arange(lanes) < records % lanes).astype(np.int64)
+
+
+def window_bounds(spec: Spec, lane: int, position: int) -> tuple[int, int, int]:
+    """Return (number, start, end) of the window of a lane that holds a position.
+
+    Windows double from a small one, so that the first batch needs few blocks, up to `spec.window`. The first one is
+    longer by lane / lanes, so that no two lanes begin a full window at the same time.
+
+    Args:
+        spec: The order.
+        lane: Which lane, from 0.
+        position: A position in the lane, from 0.
+    """
+    doublings = max(0, spec.window.bit_length() - _FIRST_WINDOW.bit_length())
+    base = spec.window >> doublings
+    first = base + base * lane // spec.lanes
+    ramp = first * ((1 << doublings) - 1)
+    if position < ramp:
+        number = (position // first + 1).bit_length() - 1
+        return number, first * ((1 << number) - 1), first * ((2 << number) - 1)
+    number = (position - ramp) // spec.window
+    start = ramp + number * spec.window
+    return doublings + number, start, start + spec.window
+
+
+class _Lane:
+    """Keep the current window of one lane."""
+
+    def __init__(self, spec: Spec, layout: Layout, lane: int, epoch: int, runs: tuple[Numbers, Numbers]) -> None:
+        self._spec = spec
+        self._epoch = epoch
+        self._lane = lane
+        starts, lengths = runs
+        turn = permutation(len(starts), _stream(_RUNS, spec.seed, epoch, lane)).astype(np.int64)
+        self._bounds, self._blocks, rows = _block_pieces(layout.first, starts[turn], lengths[turn])
+        # What added to a lane position gives the place; the low half may wrap, and the addition wraps it back.
+        self._base = (self._blocks.astype(np.uint64) << np.uint64(32) | rows) - self._bounds[:-1].astype(np.uint64)
+        self._window = np.empty(0, np.uint64)
+        self._window_start = 0
+
+    def take(self, position: int, out: Places) -> None:
+        """Fill `out` with the lane's places from `position` on."""
+        done = 0
+        while done < len(out):
+            begin = position - self._window_start
+            if not 0 <= begin < len(self._window):
+                begin = self._enter(position)
+            part = self._window[begin : begin + len(out) - done]
+            out[done : done + len(part)] = part
+            done += len(part)
+            position += len(part)
+
+    def count_from(self, position: int, counts: Counts) -> None:
+        """Add to `counts`, per block, the lane's records from `position` on."""
+        length = int(self._bounds[-1])
+        if position >= length:
+            return
+        self._enter(position)
+        np.add.at(counts, blocks_of(self._window[position - self._window_start :]), 1)
+        bounds = np.maximum(self._bounds, self._window_start + len(self._window))
+        np.add.at(counts, self._blocks, (bounds[1:] - bounds[:-1]).astype(np.int32))
+
+    def _enter(self, position: int) -> int:
+        """Make the window that holds a position; return the position's place in it."""
+        number, start, end = window_bounds(self._spec, self._lane, position)
+        end = min(end, int(self._bounds[-1]))
+        turn = permutation(end - start, _stream(_WINDOW, self._spec.seed, self._epoch, self._lane, number))
+        low = int(np.searchsorted(self._bounds, start, side="right")) - 1
+        high = int(np.searchsorted(self._bounds, end, side="left"))
+        bounds = np.minimum(np.maximum(self._bounds[low : high + 1], start), end)
+        lengths = bounds[1:] - bounds[:-1]
+        ascending = np.repeat(self._base[low:high], lengths)
+        ascending += np.arange(start, end, dtype=np.uint64)
+        self._window = ascending[turn.astype(np.int64)]
+        self._window_start = start
+        return position - start
+
+
+def _block_pieces(first: Numbers, starts: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers, Places]:
+    """Cut runs of records at the borders of blocks.
+
+    Returns:
+        The bounds of the pieces in the lane, int64[pieces + 1]; the block of each piece; its first row in the block.
+    """
+    ends = starts + lengths
+    low = np.searchsorted(first, starts, side="right") - 1
+    counts = np.searchsorted(first, ends, side="left") - low
+    blocks = np.arange(counts.sum(), dtype=np.int64) + np.repeat(low - (np.cumsum(counts) - counts), counts)
+    begins = np.maximum(first[blocks], np.repeat(starts, counts))
+    sizes = np.minimum(first[blocks + 1], np.repeat(ends, counts)) - begins
+    return np.concatenate(([0], np.cumsum(sizes))), blocks, (begins - first[blocks]).astype(np.uint64)
+
+
+def _cut_runs(spec: Spec, layout: Layout, lengths: Numbers) -> list[tuple[Numbers, Numbers]]:
+    """Lay the permuted extents end to end and cut them into lanes: per lane, record numbers and lengths of its runs."""
+    extent_first = layout.first[layout.extents]
+    turn = permutation(len(layout.extents) - 1, _stream(_EXTENTS, spec.seed)).astype(np.int64)
+    begins = extent_first[turn]
+    extent_bounds = np.concatenate(([0], np.cumsum(extent_first[turn + 1] - begins)))
+    lane_bounds = np.concatenate(([0], np.cumsum(lengths)))
+    bounds = np.unique(np.concatenate((extent_bounds, lane_bounds)))
+    extent = np.searchsorted(extent_bounds, bounds[:-1], side="right") - 1
+    starts = begins[extent] + bounds[:-1] - extent_bounds[extent]
+    sizes = np.diff(bounds)
+    edges = np.searchsorted(bounds, lane_bounds)
+    return [(starts[low:high], sizes[low:high]) for low, high in itertools.pairwise(edges)]
+
+
+def permutation(count: int, key: int) -> Places:
+    """Return a permutation of 0 to count - 1, chosen by a 64-bit key.
+
+    The high bits of each sort key are random, the low ones its own index: no two are equal, so every sort gives the
+    same result, and a plain sort (three times as fast as argsort) is enough.
+    """
+    mask = np.uint64((1 << max(0, count - 1).bit_length()) - 1)
+    index = np.arange(count, dtype=np.uint64)
+    keys = _mix(index * np.uint64(_GOLDEN) + np.uint64(key)) & ~mask | index
+    keys.sort()
+    keys &= mask
+    return keys
+
+
+def feistel(positions: Places, count: int, key: int) -> Numbers:
+    """Map each position below `count` to its place in a pseudorandom permutation of 0 to count - 1.
+
+    A balanced Feistel network over the next even number of bits; results past `count` are mapped again until they fall
+    inside (cycle walking; Black, Rogaway: "Ciphers with arbitrary finite domains", CT-RSA 2002).
+    """
+    half = max(1, ((max(2, count) - 1).bit_length() + 1) // 2)
+    out = _feistel_once(positions, half, key)
+    outside = np.flatnonzero(out >= count)
+    while len(outside):
+        out[outside] = _feistel_once(out[outside], half, key)
+        outside = outside[out[outside] >= count]
+    return out.astype(np.int64)
+
+
+def _feistel_once(values: Places, half: int, key: int) -> Places:
+    shift, mask = np.uint64(half), np.uint64((1 << half) - 1)
+    left, right = values >> shift, values & mask
+    for round_ in range(_FEISTEL_ROUNDS):
+        scrambled = _mix(right * np.uint64(_GOLDEN) + np.uint64(_stream(round_, key))) & mask
+        left, right = right, left ^ scrambled
+    return left << shift | right
+
+
+def _stream(*parts: int) -> int:
+    """Fold integers into one 64-bit key."""
+    key = 0
+    for part in parts:
+        key = _mix_int((key + (part & _WORD) + _GOLDEN) & _WORD)
+    return key
+
+
+def _mix_int(value: int) -> int:
+    value = ((value ^ value >> 30) * _MIX_1) & _WORD
+    value = ((value ^ value >> 27) * _MIX_2) & _WORD
+    return value ^ value >> 31
+
+
+def _mix(values: Places) -> Places:
+    out = values >> np.uint64(30)
+    out ^= values
+    out *= np.uint64(_MIX_1)
+    out ^= out >> np.uint64(27)
+    out *= np.uint64(_MIX_2)
+    out ^= out >> np.uint64(31)
+    return out
