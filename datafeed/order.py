@@ -239,7 +239,8 @@ class _Lane:
         if position >= length:
             return
         self._enter(position)
-        np.add.at(counts, blocks_of(self._window[position - self._window_start :]), 1)
+        rest = blocks_of(self._window[position - self._window_start :])
+        np.add.at(counts, rest, np.ones(len(rest), np.int32))
         bounds = np.maximum(self._bounds, self._window_start + len(self._window))
         np.add.at(counts, self._blocks, (bounds[1:] - bounds[:-1]).astype(np.int32))
 

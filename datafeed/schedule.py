@@ -75,7 +75,8 @@ def once(order: WindowOrder | NaturalOrder, layout: Layout, span: Span) -> Itera
         blocks, rows = blocks_of(chunk), rows_of(chunk)
         due, fresh = _first_uses(blocks, np.flatnonzero(~loaded[blocks]))
         loaded[fresh] = True
-        np.subtract.at(remaining, blocks, 1)
+        # With an operand of its own dtype ufunc.at takes 3 ns an item, with a plain number 150 ns.
+        np.subtract.at(remaining, blocks, np.ones(len(blocks), np.int32))
         last, done = _last_uses(blocks, np.flatnonzero(remaining[blocks] == 0))
         yield from _steps(layout, span, start, _Uses(blocks, rows, due, fresh, last, done))
 
