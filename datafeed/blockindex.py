@@ -1,0 +1,221 @@
+"""Encode the block index, which says where every block of a dataset lies.
+
+`blocks.idx`, little-endian: magic "DFBLKIDX", u32 version, u32 shards, 16-byte dataset id; per shard u64 offset, u32
+nbytes, u32 blocks; u32 CRC32C of all before; then per shard one zstd frame of the columns stored, raw, records and
+checksum, u32 each. Where a block begins is the sum of the stored sizes before it, so blocks cannot overlap.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from crc32c import crc32c
+
+from datafeed.errors import CorruptData, CorruptIndex, IndexMismatch, StaleIndex, UnsupportedVersion
+from datafeed.frames import compress, decompress
+from datafeed.header import VERSION
+from datafeed.manifest import Manifest, ShardInfo
+from datafeed.seektable import BlockColumns
+from datafeed.storage import Store
+
+I64 = npt.NDArray[np.int64]
+MAGIC = b"DFBLKIDX"
+REBUILD = "run `datafeed index --rebuild`"
+_HEAD = struct.Struct("<8sII16s")
+_U32 = struct.Struct("<I")
+_TABLE = np.dtype([("offset", "<u8"), ("nbytes", "<u4"), ("blocks", "<u4")])
+_LEVEL = 3
+_BLOCK_NBYTES = 16
+_RECORD_NBYTES = 16  # the framing of an empty record
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockIndex:
+    """Hold where every block of a dataset lies, in the dataset's order. Immutable.
+
+    Args:
+        shard: The number of its shard.
+        offset: Its first byte in the shard.
+        stored: Its stored bytes.
+        raw: Its raw bytes.
+        records: Its records.
+        checksum: The low 32 bits of the XXH64 of its raw bytes; their CRC32C for codec "none".
+        first: (blocks + 1) The number of its first record; the dataset's records at the end.
+        extents: (extents + 1) The block at which each extent begins; the number of blocks at the end.
+    """
+
+    shard: npt.NDArray[np.int32]
+    offset: I64
+    stored: I64
+    raw: I64
+    records: I64
+    checksum: npt.NDArray[np.uint32]
+    first: I64
+    extents: I64
+
+    def __len__(self) -> int:
+        return len(self.shard)
+
+
+def build_index(shards: Sequence[BlockColumns], extent_size: int) -> BlockIndex:
+    """Join the columns of shards.
+
+    Args:
+        shards: Each shard's blocks, in order.
+        extent_size: Stored bytes at which an extent is closed; it also ends with its shard.
+
+    Returns:
+        The index.
+    """
+    counts = [len(blocks) for blocks in shards]
+    stored, raw, records, checksum = (
+        np.concatenate([np.empty(0, np.uint32), *(blocks.columns()[column] for blocks in shards)])
+        for column in range(4)
+    )
+    ends = [np.cumsum(blocks.stored, dtype=np.int64) for blocks in shards]
+    offset = np.concatenate(
+        [np.empty(0, np.int64), *(end - blocks.stored for end, blocks in zip(ends, shards, strict=True))]
+    )
+    extents = [0]
+    for end in ends:
+        extents += _extent_ends(end.tolist(), extents[-1], extent_size)
+    first = np.zeros(len(stored) + 1, np.int64)
+    np.cumsum(records, dtype=np.int64, out=first[1:])
+    return BlockIndex(
+        shard=np.repeat(np.arange(len(shards), dtype=np.int32), counts),
+        offset=offset,
+        stored=stored.astype(np.int64),
+        raw=raw.astype(np.int64),
+        records=records.astype(np.int64),
+        checksum=checksum,
+        first=first,
+        extents=np.array(extents, np.int64),
+    )
+
+
+def _extent_ends(ends: Sequence[int], base: int, extent_size: int) -> list[int]:
+    found, block, passed = [], 0, 0
+    while block < len(ends):
+        block = min(bisect_left(ends, passed + extent_size, block) + 1, len(ends))
+        passed = ends[block - 1]
+        found.append(base + block)
+    return found
+
+
+def encode_index(dataset_id: str, shards: Sequence[BlockColumns]) -> bytes:
+    """Return the bytes of `blocks.idx`.
+
+    Args:
+        dataset_id: The dataset's id.
+        shards: Each shard's blocks, in order.
+
+    Returns:
+        The bytes: equal for equal arguments on one libzstd.
+    """
+    frames = [compress(_packed(blocks), _LEVEL) if len(blocks) else b"" for blocks in shards]
+    table = np.zeros(len(shards), _TABLE)
+    table["nbytes"] = [len(frame) for frame in frames]
+    table["blocks"] = [len(blocks) for blocks in shards]
+    start = _HEAD.size + table.nbytes + _U32.size
+    table["offset"] = start + np.cumsum(table["nbytes"], dtype=np.uint64) - table["nbytes"]
+    head = _HEAD.pack(MAGIC, VERSION, len(shards), bytes.fromhex(dataset_id)) + table.tobytes()
+    return b"".join([head, _U32.pack(crc32c(head)), *frames])
+
+
+def _packed(blocks: BlockColumns) -> bytes:
+    return b"".join(column.astype("<u4").tobytes() for column in blocks.columns())
+
+
+def read_index(store: Store, manifest: Manifest) -> BlockIndex:
+    """Read a dataset's block index; every count, size and sum is checked against the manifest.
+
+    Args:
+        store: Where the dataset is.
+        manifest: The dataset's manifest.
+
+    Returns:
+        The index.
+
+    Raises:
+        CorruptIndex: It is damaged, missing, or speaks of blocks that the shards cannot hold.
+        IndexMismatch: It belongs to another dataset.
+        StaleIndex: It belongs to another state of this dataset.
+        UnsupportedVersion: A later release wrote it.
+    """
+    return build_index(read_columns(store, manifest), manifest.header.extent_size)
+
+
+def read_columns(store: Store, manifest: Manifest) -> list[BlockColumns]:
+    """Read what `read_index` reads, as the columns of each shard; raises as it does."""
+    name = manifest.index_name
+    try:
+        data = store.read(name)
+    except FileNotFoundError as exc:
+        raise CorruptIndex(f"it is missing in {store.url}: {REBUILD}", shard=name) from exc
+    table = _decode_table(data, name)
+    dataset_id = _HEAD.unpack_from(data)[3].hex()
+    if dataset_id != manifest.dataset_id:
+        reason = f"it belongs to dataset {dataset_id}, dataset.json names {manifest.dataset_id}"
+        raise IndexMismatch(f"{reason}: {REBUILD}", shard=name)
+    found = [int(blocks) for blocks in table["blocks"]]
+    if found != [shard.blocks for shard in manifest.shards]:
+        reason = f"it speaks of {len(found)} shards and {sum(found)} blocks, dataset.json of {len(manifest.shards)}"
+        raise StaleIndex(f"{reason} and {sum(shard.blocks for shard in manifest.shards)}: {REBUILD}", shard=name)
+    columns = [_decode_shard(data, row.tolist(), name) for row in table]
+    if len(data) != manifest.index_nbytes or hashlib.sha256(data).hexdigest() != manifest.index_sha256:
+        reason = f"expected {manifest.index_nbytes} bytes of SHA-256 {manifest.index_sha256}, found {len(data)} others"
+        raise StaleIndex(f"{reason}: {REBUILD}", shard=name)
+    for blocks, shard in zip(columns, manifest.shards, strict=True):
+        _check_shard(blocks, shard, manifest)
+    return columns
+
+
+def _decode_table(data: bytes, name: str) -> npt.NDArray[np.void]:
+    if len(data) < _HEAD.size or data[:8] != MAGIC:
+        raise CorruptIndex(f"expected {MAGIC!r}, found {data[:8]!r} in {len(data)} bytes: {REBUILD}", shard=name)
+    _, version, shards, _ = _HEAD.unpack_from(data)
+    if version > VERSION:
+        reason = f"version {version} of the format is unknown, the latest known is {VERSION}: install a newer datafeed"
+        raise UnsupportedVersion(reason, shard=name)
+    end = _HEAD.size + shards * _TABLE.itemsize
+    if version < 1 or end + 4 > len(data) or crc32c(data[:end]) != _U32.unpack_from(data, end)[0]:
+        raise CorruptIndex(f"the CRC32C of its table does not match: {REBUILD}", shard=name)
+    table = np.frombuffer(data, _TABLE, shards, _HEAD.size)
+    ends = end + 4 + np.cumsum(table["nbytes"], dtype=np.uint64)
+    if not np.array_equal(table["offset"], ends - table["nbytes"]) or (int(ends[-1]) if shards else end + 4) != len(
+        data
+    ):
+        raise CorruptIndex(f"its parts are not end to end: {REBUILD}", shard=name)
+    return table
+
+
+def _decode_shard(data: bytes, row: tuple[int, int, int], name: str) -> BlockColumns:
+    start, nbytes, blocks = row
+    if not blocks:
+        return BlockColumns(*(np.empty(0, np.uint32) for _ in range(4)))
+    try:
+        packed = decompress(memoryview(data)[start : start + nbytes], blocks * _BLOCK_NBYTES)
+    except CorruptData as exc:
+        raise CorruptIndex(f"{exc.reason}: {REBUILD}", shard=name, offset=start) from exc
+    return BlockColumns(*np.frombuffer(packed, "<u4").astype(np.uint32).reshape(4, blocks))
+
+
+def _check_shard(blocks: BlockColumns, shard: ShardInfo, manifest: Manifest) -> None:
+    stored, raw, records, _ = (int(column.sum(dtype=np.int64)) for column in blocks.columns())
+    if (len(blocks), raw, records) != (shard.blocks, shard.raw_bytes, shard.records):
+        found = f"{len(blocks)} blocks of {raw} bytes and {records} records"
+        expected = f"{shard.blocks} of {shard.raw_bytes} and {shard.records}"
+        raise CorruptIndex(f"expected {expected} in {shard.name!r}, found {found}", shard=manifest.index_name)
+    if stored > shard.nbytes or (manifest.codec == "none" and stored != shard.nbytes):
+        reason = f"the blocks of {shard.name!r} take {stored} bytes, the shard has {shard.nbytes}"
+        raise CorruptIndex(reason, shard=manifest.index_name)
+    least = blocks.records.astype(np.int64) * _RECORD_NBYTES
+    if len(blocks) and (min(int(blocks.stored.min()), int(blocks.records.min())) < 1 or (blocks.raw < least).any()):
+        reason = f"blocks of {shard.name!r} are empty, or hold fewer bytes than their records take"
+        raise CorruptIndex(reason, shard=manifest.index_name)

@@ -1,0 +1,201 @@
+"""Keep named objects in a local directory."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from typing_extensions import Buffer
+
+from datafeed.errors import OutputError, OutputFull, ShardMissing, TruncatedShard
+from datafeed.sizes import format_size
+
+OPEN_FILES = 128  # over twice the default 48 lanes, an eighth of the usual limit of 1024 descriptors
+_TMP = ".tmp"
+_COUNT = itertools.count()
+
+
+class _File:
+    """Own a descriptor: closed when the last thread that reads from it lets go."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, path: str) -> None:
+        self.fd = -1
+        self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def __del__(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
+class LocalStore:
+    """Keep objects as files of a directory. Reads use positions, never a shared offset, so any thread or fork may read.
+
+    Args:
+        path: The directory; made at the first write.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.url = path.rstrip("/") or "/"
+        self._files: dict[str, _File] = {}
+
+    def __reduce__(self) -> tuple[type[LocalStore], tuple[str]]:
+        return LocalStore, (self.url,)
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self.url!r})"
+
+    def _path(self, name: str) -> str:
+        return f"{self.url}/{name}"
+
+    def _open(self, name: str) -> _File:
+        file = self._files.get(name)
+        if file is None:
+            try:
+                file = self._files[name] = _File(self._path(name))
+            except FileNotFoundError as exc:
+                raise ShardMissing(f"no file {self._path(name)!r}") from exc
+            # One dict operation at a time is atomic: no lock that a fork could leave held.
+            for old in list(self._files)[:-OPEN_FILES]:
+                self._files.pop(old, None)
+        return file
+
+    def read(self, name: str) -> bytes:
+        """Return a whole object (see `Store`)."""
+        with open(self._path(name), "rb") as file:  # noqa: PTH123  (a path that is a str already)
+            return file.read()
+
+    def read_range(self, name: str, start: int, end: int) -> bytes:
+        """Return part of an object (see `Store`)."""
+        file = self._open(name)
+        data = os.pread(file.fd, end - start, start)
+        if len(data) != end - start:
+            buffer = bytearray(end - start)
+            self.read_into(name, start, memoryview(buffer))
+            return bytes(buffer)
+        return data
+
+    def read_into(self, name: str, start: int, into: memoryview) -> None:
+        """Fill a view from an object (see `Store`)."""
+        file = self._open(name)
+        filled = os.preadv(file.fd, (into,), start)
+        while filled < into.nbytes:
+            more = os.preadv(file.fd, (into[filled:],), start + filled)
+            if not more:
+                nbytes = os.fstat(file.fd).st_size
+                found = f"expected bytes {start} to {start + into.nbytes}, but the file ends at {nbytes}"
+                raise TruncatedShard(found, shard=name, offset=start + filled)
+            filled += more
+
+    def size(self, name: str) -> int:
+        """Return an object's size (see `Store`)."""
+        return os.stat(self._path(name)).st_size  # noqa: PTH116
+
+    def exists(self, name: str) -> bool:
+        """Tell whether an object is there (see `Store`)."""
+        return os.path.isfile(self._path(name))  # noqa: PTH113
+
+    def names(self) -> list[str]:
+        """List the plain names, without those of unfinished writes (see `Store`)."""
+        try:
+            with os.scandir(self.url) as entries:
+                return sorted(entry.name for entry in entries if entry.is_file() and not _unfinished(entry.name))
+        except FileNotFoundError:
+            return []
+
+    def delete(self, name: str) -> None:
+        """Delete an object (see `Store`), with the nested directory that it leaves empty."""
+        self._files.pop(name, None)
+        os.unlink(self._path(name))  # noqa: PTH108
+        if "/" in name:
+            with suppress(OSError):  # not empty: others stand beside it
+                os.rmdir(self._path(name.rsplit("/", 1)[0]))  # noqa: PTH106
+
+    def sweep(self) -> None:
+        """Delete unfinished writes, nested ones too (see `Store`)."""
+        for folder, _, names in os.walk(self.url):
+            for name in filter(_unfinished, names):
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{folder}/{name}")  # noqa: PTH108
+
+    @contextmanager
+    def writer(self, name: str) -> Iterator[_Writer]:
+        """Write an object under a temporary name, then rename it (see `Store`)."""
+        path = self._path(name)
+        folder, base = path.rsplit("/", 1)
+        temporary = f"{folder}/.{base}.{os.getpid()}-{next(_COUNT)}{_TMP}"
+        with _mapped(path, 0):
+            os.makedirs(folder or "/", exist_ok=True)  # noqa: PTH103
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        published = False
+        try:
+            try:
+                yield _Writer(fd, path)
+                with _mapped(path, 0):
+                    os.fsync(fd)
+            finally:
+                with _mapped(path, 0):
+                    os.close(fd)
+            with _mapped(path, 0):
+                os.replace(temporary, path)  # noqa: PTH105
+                published = True
+                _sync_folder(folder or "/")
+            self._files.pop(name, None)
+        finally:
+            if not published:
+                with suppress(OSError):  # the error on its way says more than this one would
+                    os.unlink(temporary)  # noqa: PTH108
+
+
+class _Writer:
+    __slots__ = ("_fd", "_path", "nbytes")
+
+    def __init__(self, fd: int, path: str) -> None:
+        self._fd = fd
+        self._path = path
+        self.nbytes = 0
+
+    def write(self, data: Buffer) -> None:
+        view = memoryview(data).cast("B")
+        with _mapped(self._path, self.nbytes + view.nbytes):
+            while view.nbytes:
+                written = os.write(self._fd, view)
+                self.nbytes += written
+                view = view[written:]
+
+
+@contextmanager
+def _mapped(path: str, nbytes: int) -> Iterator[None]:
+    """Turn an OSError of a write into ours, with the numbers."""
+    try:
+        yield
+    except OSError as exc:
+        if exc.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise OutputError(exc.errno, f"cannot write: {exc.strerror}", path) from exc
+        folder = path.rsplit("/", 1)[0]
+        text = f"no room ({exc.strerror}): {path} needs {format_size(nbytes)} at least, {_free(folder)}"
+        raise OutputFull(exc.errno, f"{text}; free some or choose another place, then run the same command") from exc
+
+
+def _free(folder: str) -> str:
+    try:
+        status = os.statvfs(folder)
+    except OSError as exc:
+        return f"free space of {folder} unknown: {exc.strerror}"
+    return f"{format_size(status.f_bavail * status.f_frsize)} and {status.f_favail} inodes are free at {folder}"
+
+
+def _sync_folder(folder: str) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _unfinished(name: str) -> bool:
+    return name.startswith(".") and name.endswith(_TMP)

@@ -1,0 +1,233 @@
+"""Keep named objects behind one small protocol, in a local directory or wherever fsspec reaches."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+from typing_extensions import Buffer
+
+from datafeed.errors import ConfigError, OutputError, ShardMissing, TruncatedShard
+from datafeed.localstore import LocalStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fsspec import AbstractFileSystem
+
+
+class Sink(Protocol):
+    """Take bytes, in order."""
+
+    def write(self, data: Buffer, /) -> object:
+        """Append contiguous bytes, all of them.
+
+        Raises:
+            OutputFull: There is no room.
+            OutputError: The destination failed.
+        """
+        ...
+
+
+class Store(Protocol):
+    """Keep whole objects under names: plain ones, or nested ones such as "journal/000001.json".
+
+    Stores may be shared between threads, pickled, and used in a forked child.
+    """
+
+    @property
+    def url(self) -> str:
+        """Where it is, as shown to people: a password in it is masked."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """Return a whole object.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        ...
+
+    def read_range(self, name: str, start: int, end: int) -> bytes:
+        """Return bytes start <= i < end of an object, never fewer.
+
+        Raises:
+            ShardMissing: There is no such object.
+            TruncatedShard: It ends before `end`.
+        """
+        ...
+
+    def read_into(self, name: str, start: int, into: memoryview) -> None:
+        """Fill a writable, contiguous view of bytes from `start` on.
+
+        Raises:
+            ShardMissing: There is no such object.
+            TruncatedShard: It ends before the view is full.
+        """
+        ...
+
+    def size(self, name: str) -> int:
+        """Return an object's size in bytes.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        ...
+
+    def exists(self, name: str) -> bool:
+        """Tell whether the object is there."""
+        ...
+
+    def names(self) -> list[str]:
+        """List the plain names, sorted; what is nested is listed by a store opened on `url + "/nested"`."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete an object.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        ...
+
+    def sweep(self) -> None:
+        """Delete what writers that were killed left behind; only for whoever alone may write here."""
+        ...
+
+    def writer(self, name: str) -> AbstractContextManager[Sink]:
+        """Write an object that appears, or is replaced, whole at the clean end of the `with` block.
+
+        After an exception nothing is left of it.
+
+        Raises:
+            OutputFull: There is no room.
+            OutputError: The destination failed.
+        """
+        ...
+
+
+def open_store(url: str | os.PathLike[str], storage_options: Mapping[str, object] | None = None) -> Store:
+    """Open the store at a path or URL; nothing needs to exist there yet.
+
+    Args:
+        url: A local path, `file://`, `memory://`, or any URL that fsspec knows.
+        storage_options: Passed to the fsspec file system.
+
+    Returns:
+        The store.
+
+    Raises:
+        ConfigError: No file system serves this URL, or options are given for a local path.
+    """
+    text = os.fspath(url)
+    if text.startswith("file://"):
+        text = text.removeprefix("file://")
+    if "://" in text:
+        return FsspecStore(text, storage_options)
+    if storage_options:
+        raise ConfigError(f"storage_options {sorted(storage_options)} have no effect on the local path {text!r}")
+    return LocalStore(text)
+
+
+def _masked(url: str) -> str:
+    password = urlsplit(url).password
+    return url.replace(f":{password}@", ":***@") if password else url
+
+
+class FsspecStore:
+    """Keep objects in any fsspec file system.
+
+    Args:
+        url: The directory.
+        storage_options: Passed to the file system.
+
+    Raises:
+        ConfigError: No file system serves this URL.
+    """
+
+    def __init__(self, url: str, storage_options: Mapping[str, object] | None = None) -> None:
+        self._raw_url = url
+        self._options = dict(storage_options or {})
+        self._pid = -1
+        self.url = _masked(url.rstrip("/"))
+        self._open()
+
+    def __reduce__(self) -> tuple[type[FsspecStore], tuple[str, dict[str, object]]]:
+        return FsspecStore, (self._raw_url, self._options)
+
+    def _open(self) -> tuple[AbstractFileSystem, str]:
+        if self._pid != os.getpid():
+            from fsspec.core import url_to_fs
+
+            try:
+                self._fs, root = url_to_fs(self._raw_url, **self._options)
+            except (ValueError, ImportError) as exc:
+                raise ConfigError(f"no file system for {self.url!r}: {exc}") from exc
+            self._root = root.rstrip("/")
+            self._pid = os.getpid()
+        return self._fs, self._root
+
+    def read(self, name: str) -> bytes:
+        """Return a whole object (see `Store`)."""
+        fs, root = self._open()
+        return bytes(fs.cat_file(f"{root}/{name}"))
+
+    def read_range(self, name: str, start: int, end: int) -> bytes:
+        """Return part of an object (see `Store`)."""
+        fs, root = self._open()
+        try:
+            data = fs.cat_file(f"{root}/{name}", start=start, end=end) if end > start else b""
+        except FileNotFoundError as exc:
+            raise ShardMissing(f"no object {name!r} in {self.url}") from exc
+        if len(data) != end - start:
+            found = f"expected bytes {start} to {end}, found {len(data)} of them: the object holds {self.size(name)}"
+            raise TruncatedShard(found, shard=name, offset=start + len(data))
+        return bytes(data)
+
+    def read_into(self, name: str, start: int, into: memoryview) -> None:
+        """Fill a view from an object (see `Store`)."""
+        into[:] = self.read_range(name, start, start + into.nbytes)
+
+    def size(self, name: str) -> int:
+        """Return an object's size (see `Store`)."""
+        fs, root = self._open()
+        return int(fs.size(f"{root}/{name}"))
+
+    def exists(self, name: str) -> bool:
+        """Tell whether an object is there (see `Store`)."""
+        fs, root = self._open()
+        return bool(fs.isfile(f"{root}/{name}"))
+
+    def names(self) -> list[str]:
+        """List the plain names (see `Store`)."""
+        fs, root = self._open()
+        fs.invalidate_cache()
+        try:
+            entries = fs.ls(root, detail=True)
+        except FileNotFoundError:
+            return []
+        return sorted(entry["name"].rsplit("/", 1)[-1] for entry in entries if entry["type"] == "file")
+
+    def delete(self, name: str) -> None:
+        """Delete an object (see `Store`)."""
+        fs, root = self._open()
+        fs.rm_file(f"{root}/{name}")
+
+    def sweep(self) -> None:
+        """Do nothing: an object is put whole, so a killed writer leaves nothing (see `Store`)."""
+
+    @contextmanager
+    def writer(self, name: str) -> Iterator[Sink]:
+        """Write an object with a single put (see `Store`); it is held in memory until then."""
+        sink = io.BytesIO()
+        yield sink
+        fs, root = self._open()
+        try:
+            fs.makedirs(f"{root}/{name}".rsplit("/", 1)[0], exist_ok=True)
+            fs.pipe_file(f"{root}/{name}", sink.getvalue())
+        except OSError as exc:
+            raise OutputError(exc.errno, f"cannot write {name!r} in {self.url}: {exc}") from exc
