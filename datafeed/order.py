@@ -34,9 +34,9 @@ _MIX_2 = 0x94D049BB133111EB
 _WORD = 0xFFFFFFFFFFFFFFFF
 
 # What a stream of random numbers is for: streams of different purposes never meet.
-_EXTENTS, _RUNS, _WINDOW, _FEISTEL = 1, 2, 3, 4
+_EXTENTS, _RUNS, _WINDOW, _FEISTEL, _SAMPLE = 1, 2, 3, 4, 5
 
-_FIRST_WINDOW = 16
+_FIRST_WINDOW = 32
 _FEISTEL_ROUNDS = 6
 
 
@@ -350,3 +350,8 @@ def _mix(values: Places) -> Places:
     out *= np.uint64(_MIX_2)
     out ^= out >> np.uint64(31)
     return out
+
+
+def sample_key(seed: int, epoch: int, number: int) -> int:
+    """Return the key of the random generator of one record in one epoch."""
+    return _stream(_SAMPLE, seed, epoch, number)
