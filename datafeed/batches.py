@@ -1,0 +1,117 @@
+r"""Turn parsed columns into what a caller gets: tensors for a batch, plain values for a sample.
+
+==============================  =====================================  =======================================
+feature                         in a batch                             in a sample
+==============================  =====================================  =======================================
+numeric, fixed shape            tensor (batch, \*shape)                numpy array, or scalar for shape ()
+numeric, ragged                 `Ragged` (values, offsets)             numpy array (n, \*row_shape)
+bytes                           list of bytes                          bytes
+utf8                            list of str                            str
+bytes or utf8, a list of them   list of lists                          list
+image, with `ImageOptions`      uint8 tensor (batch, 3, height, width)  (batches only)
+optional                        also "NAME.present", bool (batch,)     None where it is missing
+==============================  =====================================  =======================================
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from datafeed._native import bytes_list
+from datafeed.columns import Array, Column
+from datafeed.errors import SchemaError
+from datafeed.schema import Feature, Schema
+
+if TYPE_CHECKING:
+    import torch
+
+    from datafeed.ragged import Ragged
+
+    Value = torch.Tensor | Ragged | list[bytes] | list[str] | list[list[bytes]] | list[list[str]]
+
+Plain = Array | np.generic | bytes | str | list[bytes] | list[str] | None
+Texts = list[bytes] | list[str] | list[list[bytes]] | list[list[str]]
+
+
+def to_texts(feature: Feature, column: Column) -> Texts:
+    """Return a bytes or utf8 column as a list of values, or of lists of values.
+
+    Raises:
+        SchemaError: A utf8 feature holds bytes that are not UTF-8.
+    """
+    assert column.offsets is not None
+    flat = column.values.view(np.uint8)
+    if not feature.shape:
+        return _decoded(feature, bytes_list(flat, column.offsets))
+    assert column.inner is not None
+    values = _decoded(feature, bytes_list(flat, column.inner))
+    bounds = column.offsets.tolist()
+    return [values[start:end] for start, end in itertools.pairwise(bounds)]  # type: ignore[return-value]  # a slice of either
+
+
+def _decoded(feature: Feature, values: list[bytes]) -> list[bytes] | list[str]:
+    if feature.dtype != "utf8":
+        return values
+    try:
+        return [value.decode() for value in values]
+    except UnicodeDecodeError as exc:
+        raise SchemaError(f"expected UTF-8, found {exc.object[:40]!r}: {exc.reason}", feature=feature.name) from exc
+
+
+def to_arrays(schema: Schema, columns: Sequence[Column]) -> dict[str, Array | Texts | list[Array]]:
+    """Return the columns of many samples as numpy arrays and lists, by name.
+
+    A ragged feature becomes a list of arrays; an optional one adds "NAME.present".
+    """
+    out: dict[str, Array | Texts | list[Array]] = {}
+    for feature, column in zip(schema, columns, strict=True):
+        if not feature.numeric:
+            out[feature.name] = to_texts(feature, column)
+        elif column.offsets is None:
+            out[feature.name] = column.values
+        else:
+            out[feature.name] = np.split(column.values, column.offsets[1:-1])
+        if column.present is not None:
+            out[f"{feature.name}.present"] = column.present.view(np.bool_)
+    return out
+
+
+def to_sample(schema: Schema, columns: Sequence[Column], row: int = 0) -> dict[str, Plain]:
+    """Return one sample of some columns, by name.
+
+    Arrays are views of the columns' memory.
+    """
+    sample: dict[str, Plain] = {}
+    for feature, column in zip(schema, columns, strict=True):
+        if column.present is not None and not column.present[row]:
+            sample[feature.name] = None
+        elif not feature.numeric:
+            sample[feature.name] = to_texts(feature, column)[row]
+        elif column.offsets is None:
+            sample[feature.name] = column.values[row]
+        else:
+            sample[feature.name] = column.values[column.offsets[row] : column.offsets[row + 1]]
+    return sample
+
+
+def to_tensors(schema: Schema, columns: Sequence[Column]) -> dict[str, Value]:
+    """Return the columns of a batch as tensors and lists, by name; tensors share the columns' memory."""
+    import torch
+
+    from datafeed.ragged import Ragged
+
+    out: dict[str, Value] = {}
+    for feature, column in zip(schema, columns, strict=True):
+        if not feature.numeric:
+            out[feature.name] = to_texts(feature, column)
+        elif column.offsets is not None:
+            out[feature.name] = Ragged(torch.from_numpy(column.values), torch.from_numpy(column.offsets))
+        else:
+            out[feature.name] = torch.from_numpy(column.values)
+        if column.present is not None:
+            out[f"{feature.name}.present"] = torch.from_numpy(column.present.view(np.bool_))
+    return out

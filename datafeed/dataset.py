@@ -1,0 +1,164 @@
+"""Read the samples of a converted dataset by number."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+
+from datafeed._native import Block, Parser
+from datafeed.batches import Plain, Texts, to_arrays, to_sample
+from datafeed.blockindex import BlockIndex, read_index
+from datafeed.cache.lru import LRU
+from datafeed.columns import Array, Column
+from datafeed.errors import SchemaError
+from datafeed.manifest import Manifest, read_manifest
+from datafeed.order import Layout
+from datafeed.reader import BlockReader
+from datafeed.schema import Schema
+from datafeed.storage import open_store
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+_KEPT_BYTES = 64 * 2**20  # raw bytes of recent blocks kept for reading by number: 256 blocks of the default size
+
+
+class Dataset:
+    """Read a converted dataset.
+
+    Opening costs one read, of the manifest; the block index follows with the first sample. Safe to share between
+    threads, to pickle (the copy opens the dataset anew) and to use in a forked child. It is a map-style dataset to
+    torch.
+
+    Args:
+        url: The dataset's folder: a path or any fsspec URL.
+        storage_options: What fsspec takes for such URLs.
+
+    Raises:
+        DatasetNotFound: No committed dataset is there.
+        CorruptIndex: Its manifest is damaged.
+        UnsupportedVersion: It was written by a later release.
+    """
+
+    def __init__(self, url: str | Path, storage_options: Mapping[str, object] | None = None) -> None:
+        self.url = str(url)
+        self._storage_options = storage_options
+        self._store = open_store(self.url, storage_options)
+        self.manifest: Manifest = read_manifest(self._store)
+        self._lock = threading.Lock()
+        self._recent: LRU[int, Block] = LRU(_KEPT_BYTES)
+
+    def __reduce__(self) -> tuple[type[Dataset], tuple[str, Mapping[str, object] | None]]:
+        return Dataset, (self.url, self._storage_options)
+
+    def __len__(self) -> int:
+        return self.manifest.records
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.url!r}: {len(self):,} records in {len(self.manifest.shards)} shards)"
+
+    @property
+    def schema(self) -> Schema:
+        """What every sample holds."""
+        return self.manifest.schema
+
+    @cached_property
+    def index(self) -> BlockIndex:
+        """Where every block lies; read on first use.
+
+        Raises:
+            CorruptIndex: It is damaged.
+            IndexMismatch: It belongs to another dataset.
+        """
+        return read_index(self._store, self.manifest)
+
+    @cached_property
+    def reader(self) -> BlockReader:
+        """What reads and checks blocks."""
+        return BlockReader(self._store, self.manifest, self.index)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where every record lies."""
+        return Layout(self.index.first, self.index.extents)
+
+    @cached_property
+    def _parser(self) -> Parser:
+        return Parser(self.schema.features)
+
+    @overload
+    def __getitem__(self, key: int) -> dict[str, Plain]: ...
+    @overload
+    def __getitem__(
+        self, key: slice | Sequence[int] | npt.NDArray[np.integer]
+    ) -> dict[str, Array | Texts | list[Array]]: ...
+    def __getitem__(
+        self, key: int | slice | Sequence[int] | npt.NDArray[np.integer]
+    ) -> dict[str, Plain] | dict[str, Array | Texts | list[Array]]:
+        """Return a sample, or the columns of several.
+
+        Args:
+            key: A number (negative ones count from the end), a slice, or numbers in any order.
+
+        Returns:
+            For a number, name -> value as `batches` lists them; else name -> numpy array or list.
+
+        Raises:
+            IndexError: A number is out of range.
+            CorruptData: What was read is damaged, with its place.
+            ShardMissing: A shard is gone.
+            SchemaError: A record does not fit the schema, with its place.
+        """
+        if isinstance(key, (int, np.integer)):
+            return to_sample(self.schema, self._columns(self._numbers(np.array([key]))))
+        numbers = np.arange(*key.indices(len(self))) if isinstance(key, slice) else self._numbers(np.asarray(key))
+        return to_arrays(self.schema, self._columns(numbers))
+
+    def _numbers(self, asked: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+        if asked.ndim != 1 or asked.dtype.kind not in "iu":
+            if asked.size:
+                raise IndexError(f"expected an int, a slice or a sequence of ints, found {asked!r:.100}")
+            asked = np.empty(0, np.int64)
+        numbers = asked.astype(np.int64)
+        outside = (numbers < -len(self)) | (numbers >= len(self))
+        if outside.any():
+            raise IndexError(f"record {numbers[outside][0]} of a dataset of {len(self)}")
+        return np.where(numbers < 0, numbers + len(self), numbers)
+
+    def _columns(self, numbers: npt.NDArray[np.int64]) -> list[Column]:
+        first = self.index.first
+        blocks = np.searchsorted(first, numbers, side="right") - 1
+        rows = (numbers - first[blocks]).astype(np.int32)
+        needed, which = np.unique(blocks, return_inverse=True)
+        table = [self._block(number) for number in needed.tolist()]
+        try:
+            return self._parser.parse(table, which.astype(np.int32), rows)
+        except SchemaError as exc:
+            raise placed(exc, self, int(blocks[exc.row]), int(rows[exc.row])) from None
+
+    def _block(self, number: int) -> Block:
+        with self._lock:
+            block = self._recent.get(number)
+        if block is None:
+            block = self.reader.read(number)
+            with self._lock:
+                self._recent.put(number, block, block.nbytes)
+        return block
+
+
+def place_name(dataset: Dataset, block: int, row: int) -> str:
+    """Return what a person calls the place of a record: shard, block in the shard, record in the block."""
+    index = dataset.index
+    shard = int(index.shard[block])
+    in_shard = block - int(np.searchsorted(index.shard, shard))
+    return f"{dataset.manifest.shards[shard].name}, block {in_shard}, record {row}"
+
+
+def placed(error: SchemaError, dataset: Dataset, block: int, row: int) -> SchemaError:
+    """Return the error with the record's place before its reason."""
+    return type(error)(f"{place_name(dataset, block, row)}: {error.reason}", error.row, error.feature)

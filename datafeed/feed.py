@@ -1,0 +1,251 @@
+"""Iterate over the epochs of a converted dataset."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+
+import torch
+
+from datafeed.batches import Value
+from datafeed.dataset import Dataset
+from datafeed.errors import ConfigError
+from datafeed.making import Batch, Maker, Recipe
+from datafeed.order import FullOrder, Mode, NaturalOrder, Spec, WindowOrder, round_window
+from datafeed.pipeline import Engine, Limits, close_with
+from datafeed.ragged import Ragged
+from datafeed.schedule import Span, Step, once, within
+from datafeed.state import OrderIdentity, Position, read_state, write_state
+from datafeed.stats import LoaderStats
+
+_AHEAD_SAMPLES = 1024  # whose blocks load beyond the prefetched batches: a window's start then needs no pause
+
+
+@dataclass(frozen=True, slots=True)
+class FeedOptions:
+    """Say how a dataset is fed.
+
+    Args:
+        batch_size: Samples a batch, at least 1.
+        mode: The order.
+        seed: Chooses the order and each sample's random generator.
+        lanes: Streams that the shuffled order is drawn from, at least 1.
+        window: Raw bytes shuffled with each other, over all lanes.
+        drop_last: Whether a short last batch is dropped.
+        workers: Threads; 0 for the caller's own.
+        prefetch: Batches made ahead, at least 2.
+        timeout_s: How long a batch may take; 0 for as long as anything moves.
+        recipe: What a batch is made of.
+        device: Where batches are moved; None leaves them in host memory.
+        pin: Whether tensors come in pinned memory.
+
+    Raises:
+        ConfigError: A value is out of range.
+    """
+
+    batch_size: int
+    mode: Mode
+    seed: int
+    lanes: int
+    window: int
+    drop_last: bool
+    workers: int
+    prefetch: int
+    timeout_s: float = 0.0
+    recipe: Recipe = field(default_factory=Recipe)
+    device: torch.device | None = None
+    pin: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least in (("batch_size", 1), ("lanes", 1), ("workers", 0), ("prefetch", 2), ("timeout_s", 0)):
+            value = getattr(self, name)
+            if value < least:
+                raise ConfigError(f"{name} must be at least {least}, found {value!r}")
+
+
+class Feed:
+    """Count the epochs of one dataset, and begin them.
+
+    Args:
+        dataset: The dataset.
+        options: How it is fed.
+
+    Raises:
+        ConfigError: The recipe does not fit the dataset.
+        SchemaError: A column is unknown.
+    """
+
+    def __init__(self, dataset: Dataset, options: FeedOptions) -> None:
+        self.dataset = dataset
+        self.options = options
+        self._next = Position(0, 0)
+        self._newest: FeedIterator | None = None
+        Maker(dataset, options.recipe, options.seed)  # a mistake in the recipe is told here, not at the first batch
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"dataset": self.dataset, "options": self.options, "_next": self._where(), "_newest": None}
+
+    def __len__(self) -> int:
+        records, batch_size = len(self.dataset), self.options.batch_size
+        return records // batch_size if self.options.drop_last else -(-records // batch_size)
+
+    def __iter__(self) -> FeedIterator:
+        begin = self._next
+        self._newest = FeedIterator(self, begin)
+        self._next = Position(begin.epoch + 1, 0)
+        return self._newest
+
+    def set_epoch(self, epoch: int) -> None:
+        """Fix the epoch that the next `iter` begins; a position loaded for the same epoch is kept."""
+        if epoch < 0:
+            raise ConfigError(f"an epoch counts from 0, found {epoch!r}")
+        if epoch != self._next.epoch:
+            self._next = Position(epoch, 0)
+        self._newest = None
+
+    def state_dict(self) -> dict[str, object]:
+        """Return where the newest iterator stands, or where the next one will begin."""
+        return write_state(self._identity, self._where())
+
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
+        """Make the next `iter` begin where a state says.
+
+        Raises:
+            StateMismatch: The state belongs to another dataset, order or version.
+        """
+        self._next = read_state(self._identity, state)
+        self._newest = None
+
+    def stats(self) -> LoaderStats:
+        """Return the figures of the newest iterator; zeros before the first."""
+        return LoaderStats() if self._newest is None else self._newest.stats()
+
+    def _where(self) -> Position:
+        return self._next if self._newest is None else self._newest.position
+
+    @cached_property
+    def spec(self) -> Spec:
+        """The order, with its window in records."""
+        records, options = max(1, len(self.dataset)), self.options
+        if options.mode != "window":
+            return Spec(options.mode, options.seed)
+        record_bytes = max(1, self.dataset.manifest.raw_bytes // records)
+        window = min(options.window // record_bytes, records) // options.lanes
+        return Spec("window", options.seed, options.lanes, round_window(window))
+
+    @property
+    def _identity(self) -> OrderIdentity:
+        manifest = self.dataset.manifest
+        return OrderIdentity(manifest.digest, len(self.dataset), manifest.header.extent_size, self.spec)
+
+    def schedule(self, begin: Position) -> Iterator[Step]:
+        """Return the steps from a position to the end of its epoch."""
+        span = self.span(begin)
+        layout, options = self.dataset.layout, self.options
+        if options.mode == "full":
+            block_bytes = max(1, self.dataset.manifest.raw_bytes // max(1, len(layout.first) - 1))
+            room = max(1, options.window // block_bytes)
+            return within(FullOrder(self.spec, layout, begin.epoch), layout, span, room)
+        order = NaturalOrder(layout) if options.mode == "natural" else WindowOrder(self.spec, layout, begin.epoch)
+        return once(order, layout, span)
+
+    def span(self, begin: Position) -> Span:
+        """Return the positions that are still to come."""
+        batch_size, left = self.options.batch_size, len(self.dataset) - begin.record
+        if self.options.drop_last:
+            left -= left % batch_size
+        return Span(begin.record, begin.record + left, batch_size)
+
+
+class FeedIterator(Iterator[Batch]):
+    """Hand out the batches of one epoch.
+
+    Args:
+        feed: What is fed.
+        begin: The epoch, and its first position.
+    """
+
+    def __init__(self, feed: Feed, begin: Position) -> None:
+        self._started = self._returned = time.perf_counter()
+        self._options = options = feed.options
+        self._epoch = begin.epoch
+        self._end = feed.span(begin).end
+        self.position = begin if begin.record < self._end else Position(begin.epoch + 1, 0)
+        self._samples = self._batches = 0
+        self._wait_s = self._step_s = self._first_batch_s = 0.0
+        maker = Maker(feed.dataset, options.recipe, options.seed)
+        limits = Limits(
+            workers=options.workers,
+            depth=options.prefetch + options.workers if options.workers else 1,
+            ahead=-(-_AHEAD_SAMPLES // options.batch_size) if options.workers else 0,
+            timeout_s=options.timeout_s,
+        )
+        self._engine: Engine[Batch] = Engine(
+            feed.schedule(begin),
+            sum(shard.blocks for shard in feed.dataset.manifest.shards),
+            feed.dataset.reader.read_run,
+            partial(maker.begin, epoch=begin.epoch),
+            limits,
+        )
+        self._close = close_with(self, self._engine)
+
+    def __next__(self) -> Batch:
+        asked = time.perf_counter()
+        if self._batches:
+            self._step_s += asked - self._returned
+        try:
+            batch, step = self._engine.take()
+        except StopIteration:
+            self.close()
+            raise
+        self._returned = time.perf_counter()
+        self._wait_s += self._returned - asked
+        if not self._batches:
+            self._first_batch_s = self._returned - self._started
+            self._wait_s = self._first_batch_s
+        self._batches += 1
+        self._samples += len(step.rows)
+        done = step.start + len(step.rows)
+        self.position = Position(self._epoch, done) if done < self._end else Position(self._epoch + 1, 0)
+        return self._placed(batch)
+
+    def close(self) -> None:
+        """End the threads; the iterator gives no more batches."""
+        self._close()
+
+    def stats(self) -> LoaderStats:
+        """Return what was handed out so far, and what it took."""
+        counters = self._engine.counters
+        return LoaderStats(
+            samples=self._samples,
+            batches=self._batches,
+            wait_s=self._wait_s,
+            step_s=self._step_s,
+            first_batch_s=self._first_batch_s,
+            blocks=counters.blocks,
+            load_s=counters.load_s,
+            gather_s=counters.gather_s,
+            transform_s=counters.part_s,
+        )
+
+    def _placed(self, batch: Batch) -> Batch:
+        device = self._options.device
+        if self._options.pin:
+            batch = {name: _map_tensors(torch.Tensor.pin_memory, value) for name, value in batch.items()}
+        if device is None:
+            return batch
+        return {
+            name: _map_tensors(lambda tensor: tensor.to(device, non_blocking=True), value)
+            for name, value in batch.items()
+        }
+
+
+def _map_tensors(function: Callable[[torch.Tensor], torch.Tensor], value: Value) -> Value:
+    """Apply a function to the tensors of one feature; text stays as it is."""
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, Ragged):
+        return Ragged(function(value.values), function(value.offsets))
+    return value

@@ -1,0 +1,221 @@
+"""Take the place of torch's DataLoader."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import Dataset as TorchDataset
+
+from datafeed.dataset import Dataset
+from datafeed.errors import ConfigError
+from datafeed.feed import Feed, FeedOptions
+from datafeed.images import ImageOptions
+from datafeed.making import Batch, Recipe, Transform
+from datafeed.order import Mode
+from datafeed.sizes import parse_size
+from datafeed.stats import LoaderStats
+
+Shuffle = bool | Literal["window", "full"] | None
+
+_MODES: dict[object, Mode] = {None: "natural", False: "natural", True: "window", "window": "window", "full": "full"}
+_CORE_SHARE = 0.7  # the rest is the training loop's
+
+# What torch offers and a converted dataset cannot honour, with what does the same here.
+_REFUSED = {
+    "sampler": "shuffle=True, 'window' or 'full' choose the order",
+    "batch_sampler": "batch_size= and shuffle= choose the batches",
+    "collate_fn": "batches are gathered whole; transform=(sample, rng) changes samples",
+    "worker_init_fn": "workers are threads without state of their own; transform=(sample, rng) gets its generator",
+    "multiprocessing_context": "workers are threads",
+    "generator": "seed= chooses the order",
+    "persistent_workers": "threads start in microseconds",
+    "pin_memory_device": "device= moves batches",
+    "in_order": "batches always come in order",
+}
+_TORCH_DEFAULTS: dict[str, object] = {"persistent_workers": False, "pin_memory_device": "", "in_order": True}
+
+
+class Loader(DataLoader[Batch]):
+    """Deliver the batches of a converted dataset, read and decoded on threads.
+
+    Each `iter` begins the next epoch (0, 1, 2, ...). The same seed gives the same batches whatever the number of
+    workers. Nothing is opened but the manifest until the first `iter`, so a loader can be built anywhere and pickled.
+    An iterator belongs to one thread at a time.
+
+    Over a torch Dataset it is `torch.utils.data.DataLoader`: the same arguments mean the same, and ours are refused.
+
+    Args:
+        dataset: A converted dataset: its path or URL, or a `datafeed.Dataset`. Or any torch Dataset.
+        batch_size: Samples a batch, at least 1.
+        shuffle: True or "window" shuffles within a window over `lanes` streams of the dataset; "full" permutes all
+            records, for data that is local; None or False keeps the order as written.
+        sampler: As in torch, over a torch Dataset; over a converted one this and the others marked (torch) are refused.
+        batch_sampler: (torch)
+        num_workers: Threads that read, decompress, parse and decode. None for 70 % of the cores; 0 for the caller's.
+        collate_fn: (torch)
+        pin_memory: Whether tensors come in pinned memory, where there is CUDA.
+        drop_last: Whether a short last batch is dropped.
+        timeout: Seconds after which a batch that does not come is an error; 0 for ten minutes without any progress.
+        worker_init_fn: (torch)
+        multiprocessing_context: (torch)
+        generator: (torch)
+        prefetch_factor: Batches made ahead beside those in the workers' hands, at least 2; None for 2.
+        persistent_workers: (torch)
+        pin_memory_device: (torch)
+        in_order: (torch)
+        seed: Chooses the order and each sample's random generator.
+        transform: `transform(sample, rng)`, applied to each sample on the workers' threads; what it returns is
+            collated as torch does. `rng` is a numpy Generator seeded by (seed, epoch, record).
+        image: What encoded images become: uint8 (batch, 3, height, width). None leaves them as bytes.
+        columns: The features to read; None for all.
+        device: Where batches are moved; None leaves them in host memory.
+        lanes: Streams that the shuffled order is drawn from, at least 1.
+        window: Raw bytes of the records shuffled with each other, over all lanes.
+        storage_options: What fsspec takes for the dataset's URL.
+
+    Raises:
+        ConfigError: An argument is out of range, or cannot be honoured over this dataset.
+        DatasetNotFound: No converted dataset is there.
+        SchemaError: A column is unknown.
+    """
+
+    def __init__(  # noqa: PLR0913  (torch's signature, then ours)
+        self,
+        dataset: str | Path | Dataset | TorchDataset[object],
+        batch_size: int | None = 1,
+        shuffle: Shuffle = None,
+        sampler: object = None,
+        batch_sampler: object = None,
+        num_workers: int | None = None,
+        collate_fn: object = None,
+        pin_memory: bool = False,  # noqa: FBT001, FBT002  (torch's position)
+        drop_last: bool = False,  # noqa: FBT001, FBT002  (torch's position)
+        timeout: float = 0,
+        worker_init_fn: object = None,
+        multiprocessing_context: object = None,
+        generator: object = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+        seed: int = 0,
+        transform: Transform | None = None,
+        image: ImageOptions | None = None,
+        columns: Sequence[str] | None = None,
+        device: str | torch.device | None = None,
+        lanes: int = 48,
+        window: str | int = "512MB",
+        storage_options: Mapping[str, object] | None = None,
+    ) -> None:
+        given = dict(locals())
+        self._feed: Feed | None = None
+        if not isinstance(dataset, (str, Path, Dataset)):
+            self._init_torch(given)
+            return
+        for name, instead in _REFUSED.items():
+            if given[name] != _TORCH_DEFAULTS.get(name):
+                raise ConfigError(f"{name}= cannot be honoured over a converted dataset: {instead}")
+        if shuffle not in _MODES:
+            raise ConfigError(f"shuffle must be True, 'window', 'full', False or None, found {shuffle!r}")
+        if batch_size is None:
+            raise ConfigError("batch_size=None cannot be honoured over a converted dataset: use batch_size=1")
+        options = FeedOptions(
+            batch_size=batch_size,
+            mode=_MODES[shuffle],
+            seed=seed,
+            lanes=lanes,
+            window=parse_size(window, name="window"),
+            drop_last=drop_last,
+            workers=default_workers() if num_workers is None else num_workers,
+            prefetch=2 if prefetch_factor is None else prefetch_factor,
+            timeout_s=timeout,
+            recipe=Recipe(columns, image, transform),
+            device=None if device is None else torch.device(device),
+            pin=pin_memory and _can_pin(),
+        )
+        opened = dataset if isinstance(dataset, Dataset) else Dataset(dataset, storage_options)
+        super().__init__(_Facade(opened), batch_size=batch_size, drop_last=drop_last)
+        self._feed = Feed(opened, options)
+
+    def _init_torch(self, given: dict[str, object]) -> None:
+        for name, default in _OURS.items():
+            if given[name] != default:
+                raise ConfigError(f"{name}= needs a converted dataset: `datafeed convert` makes one of raw data")
+        if given["shuffle"] in ("window", "full"):
+            raise ConfigError(f"shuffle={given['shuffle']!r} needs a converted dataset: use shuffle=True")
+        passed = {name: value for name, value in given.items() if name not in (*_OURS, "self", "__class__")}
+        passed["num_workers"] = passed["num_workers"] or 0
+        super().__init__(**passed)  # type: ignore[arg-type]  # torch checks its own arguments
+
+    def __len__(self) -> int:
+        return super().__len__() if self._feed is None else len(self._feed)
+
+    def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]  # torch promises its own iterator class
+        return super().__iter__() if self._feed is None else iter(self._feed)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Fix the epoch that the next `iter` begins; a position loaded for the same epoch is kept."""
+        self._converted("set_epoch").set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, object]:
+        """Return where the newest iterator stands: a small dict of JSON values.
+
+        It counts what was handed out, not what was made ahead.
+        """
+        return self._converted("state_dict").state_dict()
+
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
+        """Make the next `iter` go on where a state says, with the very samples that were left.
+
+        Raises:
+            StateMismatch: The state belongs to another dataset, order or version; the differences are named.
+        """
+        self._converted("load_state_dict").load_state_dict(state)
+
+    def stats(self) -> LoaderStats:
+        """Return the figures of the newest iterator; zeros before the first."""
+        return self._converted("stats").stats()
+
+    def _converted(self, name: str) -> Feed:
+        if self._feed is None:
+            raise ConfigError(f"{name}() needs a converted dataset; this loader is over {self.dataset!r:.100}")
+        return self._feed
+
+
+_OURS: dict[str, object] = {
+    "seed": 0, "transform": None, "image": None, "columns": None, "device": None, "lanes": 48, "window": "512MB",
+    "storage_options": None,
+}  # fmt: skip
+
+
+class _Facade(IterableDataset[Batch]):
+    """Stand for a converted dataset towards frameworks: iterable, so that nobody puts a sampler before it.
+
+    Args:
+        source: The converted dataset.
+    """
+
+    def __init__(self, source: Dataset) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[Batch]:
+        return (self.source[number] for number in range(len(self.source)))  # type: ignore[misc]  # samples, not batches
+
+
+def default_workers() -> int:
+    """Return 70 % of the cores that this process may use, at least 1."""
+    return max(1, round(_CORE_SHARE * len(os.sched_getaffinity(0))))
+
+
+def _can_pin() -> bool:
+    if torch.cuda.is_available():
+        return True
+    warnings.warn("pin_memory=True has no effect: no CUDA device was found", stacklevel=3)
+    return False

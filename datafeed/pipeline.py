@@ -1,0 +1,366 @@
+"""Run a schedule on threads, delivering its batches in order.
+
+One engine per iterator. Its workers take the most urgent task there is: finish a batch that has begun, begin the next
+batch whose blocks are all there, load the next blocks that fall due, plan further. With no workers the caller's own
+thread does the same. Everything that the tasks share changes under one lock, which is never held while a task runs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Generic, TypeVar
+
+from datafeed._native import Block
+from datafeed.errors import LoaderClosed
+from datafeed.schedule import Step
+
+T = TypeVar("T")
+Table = Sequence[Block | None]
+Load = Callable[[int, int], list[Block]]
+
+_PLAN_STEPS = 32  # steps planned under one task: amortises the task's two passes through the lock
+_LONGEST_SILENCE_S = 600.0  # without a finished task for this long, something hangs
+
+
+@dataclass(frozen=True, slots=True)
+class Work(Generic[T]):
+    """Hold a batch in the making.
+
+    Args:
+        parts: What is left to do, in any order, on any threads.
+        finish: What to call once all parts are done; gives the batch.
+    """
+
+    parts: Sequence[Callable[[], None]]
+    finish: Callable[[], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bound what an engine does ahead of its caller.
+
+    Args:
+        workers: Threads; 0 for the caller's own.
+        depth: Batches begun or ready and not yet taken, at least 1.
+        ahead: Batches beyond `depth` whose blocks may be loaded already.
+        timeout_s: How long the caller waits for a batch before it is told; 0 for as long as tasks finish at all.
+    """
+
+    workers: int
+    depth: int
+    ahead: int
+    timeout_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Counters:
+    """Count what the tasks of an engine did; seconds are summed over threads."""
+
+    blocks: int = 0
+    load_s: float = 0.0
+    gather_s: float = 0.0
+    part_s: float = 0.0
+    plan_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Entry(Generic[T]):
+    """Follow one step from plan to batch."""
+
+    step: Step | None
+    loading: int
+    work: Work[T] | None = None
+    parts_left: int = 0
+    gathered: bool = False
+    batch: tuple[T] | None = None
+    error: BaseException | None = None
+
+
+@dataclass(slots=True)
+class _Shared(Generic[T]):
+    """Hold what the lock guards. Numbers count batches from the iterator's first."""
+
+    entries: dict[int, _Entry[T]] = field(default_factory=dict)
+    loads: deque[tuple[int, int, int]] = field(default_factory=deque)
+    parts: deque[tuple[int, Callable[[], None]]] = field(default_factory=deque)
+    uses: dict[int, int] = field(default_factory=dict)
+    counters: Counters = field(default_factory=Counters)
+    planned: int = 0
+    gathering: int = 0
+    freed: int = 0
+    taken: int = 0
+    planning: bool = False
+    planned_all: bool = False
+    closed: bool = False
+    last_done: float = field(default_factory=time.monotonic)
+
+
+class Engine(Generic[T]):
+    """Turn a schedule into batches.
+
+    Args:
+        steps: The schedule.
+        blocks: How many blocks the dataset has.
+        load: Reads blocks start to end; called on any thread.
+        gather: Begins the batch of a step from the table of loaded blocks; called on any thread.
+        limits: How far to run ahead, on how many threads.
+    """
+
+    def __init__(
+        self, steps: Iterator[Step], blocks: int, load: Load, gather: Callable[[Table, Step], Work[T]], limits: Limits
+    ) -> None:
+        self._steps = steps
+        self._load = load
+        self._gather = gather
+        self._limits = limits
+        self._table: list[Block | None] = [None] * blocks
+        self._shared: _Shared[T] = _Shared()
+        self._lock = threading.Lock()
+        self._tasks = threading.Condition(self._lock)
+        self._batches = threading.Condition(self._lock)
+        self._threads = [
+            threading.Thread(target=self._run, name=f"datafeed-{number}", daemon=True)
+            for number in range(limits.workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def counters(self) -> Counters:
+        """What was done so far."""
+        return self._shared.counters
+
+    def take(self) -> tuple[T, Step]:
+        """Wait for the next batch; return it with its step.
+
+        Raises:
+            StopIteration: There are no more.
+            LoaderClosed: The engine was closed.
+            TimeoutError: `timeout_s` passed, or no task finished for ten minutes.
+            BaseException: Whatever a task for this batch, or the plan, raised.
+        """
+        shared = self._shared
+        with self._lock:
+            number = shared.taken
+            while not self._is_ready(number):
+                if not self._threads:
+                    self._help()
+                else:
+                    self._wait(number)
+            if number not in shared.entries:
+                raise StopIteration
+            entry = shared.entries.pop(number)
+            shared.taken += 1
+            self._tasks.notify()
+        if entry.error is not None:
+            self.close()
+            raise entry.error
+        assert entry.batch is not None
+        assert entry.step is not None
+        return entry.batch[0], entry.step
+
+    def close(self) -> None:
+        """End the threads and let go of the blocks; waits for tasks that are running."""
+        with self._lock:
+            self._shared.closed = True
+            self._tasks.notify_all()
+            self._batches.notify_all()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+        self._table.clear()
+        self._shared.entries.clear()
+
+    def _is_ready(self, number: int) -> bool:
+        shared = self._shared
+        if shared.closed:
+            raise LoaderClosed("this iterator was closed: call iter(loader) for a new one")
+        entry = shared.entries.get(number)
+        if entry is None:
+            return shared.planned_all and number >= shared.planned
+        return entry.batch is not None or entry.error is not None
+
+    def _wait(self, number: int) -> None:
+        timeout_s, started = self._limits.timeout_s, time.monotonic()
+        waited_enough = self._batches.wait_for(
+            lambda: self._shared.closed or self._is_ready(number), timeout_s or _LONGEST_SILENCE_S
+        )
+        silent_s = time.monotonic() - max(self._shared.last_done, started)
+        if waited_enough or not (timeout_s or silent_s >= _LONGEST_SILENCE_S):
+            return
+        entry = self._shared.entries.get(number)
+        doing = "its plan" if entry is None else "its blocks" if entry.loading else "its making"
+        raise TimeoutError(f"no batch {number} after {time.monotonic() - started:.0f} s: still waiting for {doing}")
+
+    def _help(self) -> None:
+        """Run one task on the caller's thread, which holds the lock."""
+        task = self._next_task()
+        assert task is not None, "a batch that is not ready has a task that makes it so"
+        self._lock.release()
+        try:
+            task()
+        finally:
+            self._lock.acquire()
+
+    def _run(self) -> None:
+        while (task := self._wait_for_task()) is not None:
+            task()
+
+    def _wait_for_task(self) -> Callable[[], None] | None:
+        with self._lock:
+            while not self._shared.closed:
+                task = self._next_task()
+                if task is not None:
+                    return task
+                self._tasks.wait()
+        return None
+
+    def _next_task(self) -> Callable[[], None] | None:
+        """Choose the most urgent task and mark it as taken. The lock is held."""
+        shared, limits = self._shared, self._limits
+        if shared.parts:
+            return partial(self._do_part, *shared.parts.popleft())
+        entry = shared.entries.get(shared.gathering)
+        if entry is not None and not entry.loading and shared.gathering < shared.taken + limits.depth:
+            shared.gathering += 1
+            return partial(self._do_gather, shared.gathering - 1, entry)
+        horizon = shared.taken + limits.depth + limits.ahead
+        if shared.loads and shared.loads[0][0] < horizon:
+            return partial(self._do_load, *shared.loads.popleft())
+        if not shared.planning and not shared.planned_all and shared.planned <= horizon:
+            shared.planning = True
+            return self._do_plan
+        return None
+
+    def _do_plan(self) -> None:
+        started, steps, ended, error = time.perf_counter(), [], False, None
+        try:
+            # The first batch must not wait for the plan of later ones.
+            for _ in range(_PLAN_STEPS if self._shared.planned else 1):
+                step = next(self._steps, None)
+                if step is None:
+                    ended = True
+                    break
+                steps.append(step)
+        except BaseException as exc:  # noqa: BLE001  (it travels to the caller's thread)
+            error, ended = exc, True
+        with self._lock:
+            shared = self._shared
+            for step in steps:
+                shared.entries[shared.planned] = _Entry(step, len(step.loads))
+                shared.loads.extend((shared.planned, start, end) for start, end in step.loads)
+                shared.planned += 1
+            if error is not None:
+                shared.entries[shared.planned] = _Entry(None, 0, gathered=True, error=error)
+                shared.planned += 1
+            shared.planning, shared.planned_all = False, ended
+            shared.counters.plan_s += time.perf_counter() - started
+            self._done(wake=len(self._threads))
+
+    def _do_load(self, number: int, start: int, end: int) -> None:
+        started, blocks, error = time.perf_counter(), None, None
+        with self._lock:
+            here = all(block in self._shared.uses for block in range(start, end))
+            if here:
+                self._hold(start, end)
+        if not here:
+            try:
+                blocks = self._load(start, end)
+            except BaseException as exc:  # noqa: BLE001  (it travels to the caller's thread)
+                error = exc
+        with self._lock:
+            shared = self._shared
+            if blocks is not None and not shared.closed:
+                self._table[start:end] = blocks
+                self._hold(start, end)
+                shared.counters.blocks += end - start
+            entry = shared.entries.get(number)
+            if entry is not None:
+                entry.loading -= 1
+                entry.error = entry.error or error
+            shared.counters.load_s += time.perf_counter() - started
+            self._done()
+
+    def _hold(self, start: int, end: int) -> None:
+        uses = self._shared.uses
+        for block in range(start, end):
+            uses[block] = uses.get(block, 0) + 1
+
+    def _do_gather(self, number: int, entry: _Entry[T]) -> None:
+        started, work, error = time.perf_counter(), None, None
+        try:
+            if entry.error is None and entry.step is not None:
+                work = self._gather(self._table, entry.step)
+        except BaseException as exc:  # noqa: BLE001  (it travels to the caller's thread)
+            error = exc
+        with self._lock:
+            shared = self._shared
+            entry.gathered = True
+            entry.error = entry.error or error
+            if work is not None:
+                entry.work, entry.parts_left = work, len(work.parts)
+                shared.parts.extend((number, part) for part in work.parts)
+            self._free_gathered()
+            shared.counters.gather_s += time.perf_counter() - started
+            self._done(wake=max(1, entry.parts_left))
+        if work is not None and not work.parts:
+            self._finish(entry)
+
+    def _do_part(self, number: int, part: Callable[[], None]) -> None:
+        started, error = time.perf_counter(), None
+        try:
+            part()
+        except BaseException as exc:  # noqa: BLE001  (it travels to the caller's thread)
+            error = exc
+        with self._lock:
+            entry = self._shared.entries.get(number)
+            self._shared.counters.part_s += time.perf_counter() - started
+            self._done()
+            if entry is None:
+                return
+            entry.parts_left -= 1
+            entry.error = entry.error or error
+            whole = entry.parts_left == 0 and entry.error is None
+        if whole:
+            self._finish(entry)
+
+    def _finish(self, entry: _Entry[T]) -> None:
+        assert entry.work is not None
+        batch, error = None, None
+        try:
+            batch = (entry.work.finish(),)
+        except BaseException as exc:  # noqa: BLE001  (it travels to the caller's thread)
+            error = exc
+        with self._lock:
+            entry.batch, entry.error, entry.work = batch, error, None
+            self._done()
+
+    def _free_gathered(self) -> None:
+        """Let go of blocks behind the gathered prefix: an earlier batch on another thread may still need them."""
+        shared = self._shared
+        entry = shared.entries.get(shared.freed)
+        while entry is not None and entry.gathered and entry.step is not None:
+            for block in entry.step.frees:
+                shared.uses[block] -= 1
+                if not shared.uses[block]:
+                    del shared.uses[block]
+                    self._table[block] = None
+            shared.freed += 1
+            entry = shared.entries.get(shared.freed)
+
+    def _done(self, wake: int = 1) -> None:
+        """Tell whoever waits that a task was finished. The lock is held."""
+        self._shared.last_done = time.monotonic()
+        self._tasks.notify(wake)
+        self._batches.notify_all()
+
+
+def close_with(owner: object, engine: Engine[T]) -> weakref.finalize[..., object]:
+    """Close the engine when its owner is dropped, and when the interpreter ends."""
+    return weakref.finalize(owner, engine.close)

@@ -1,0 +1,44 @@
+"""Sum up how well a loader kept its caller fed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderStats:
+    """Hold the figures of a loader's newest iterator.
+
+    Attributes:
+        samples: Samples handed out.
+        batches: Batches handed out.
+        wait_s: Seconds that the caller waited for batches (the stall), the first one included.
+        step_s: Seconds that the caller spent between batches (its steps).
+        first_batch_s: Seconds from `iter` to the first batch.
+        blocks: Blocks read and decompressed.
+        load_s: Seconds of reading and decompressing, summed over threads.
+        gather_s: Seconds of parsing and gathering, summed over threads.
+        transform_s: Seconds of decoding images and of transforms, summed over threads.
+    """
+
+    samples: int = 0
+    batches: int = 0
+    wait_s: float = 0.0
+    step_s: float = 0.0
+    first_batch_s: float = 0.0
+    blocks: int = 0
+    load_s: float = 0.0
+    gather_s: float = 0.0
+    transform_s: float = 0.0
+
+    @property
+    def samples_per_s(self) -> float:
+        """Samples a second, waiting and steps together; 0 before the first batch."""
+        seconds = self.wait_s + self.step_s
+        return self.samples / seconds if seconds else 0.0
+
+    @property
+    def stall_percent(self) -> float:
+        """The share of time, in percent, that the caller waited; the first batch's start-up is left out."""
+        wait_s = self.wait_s - self.first_batch_s
+        return 100 * wait_s / (wait_s + self.step_s) if wait_s + self.step_s else 0.0
