@@ -140,3 +140,8 @@ def _check_sizes(head: bytes, raw_size: int) -> None:
     size = int.from_bytes(head[start : start + width], "little") + (256 if width == 2 else 0)
     if size != raw_size or not size:
         raise DecompressionLimit(f"the frame announces {size} raw bytes, the index {raw_size}")
+
+
+def zstd_version() -> str:
+    """Return the version of the libzstd in use: bytes differ between versions."""
+    return ".".join(map(str, zstandard.ZSTD_VERSION))

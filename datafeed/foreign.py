@@ -1,0 +1,207 @@
+"""Index plain TFRecord files where they lie."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import struct
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+from crc32c import crc32c
+
+from datafeed import __version__
+from datafeed._native import Block, masked_crc32c
+from datafeed.commit import commit
+from datafeed.errors import (
+    CorruptData,
+    CorruptRecord,
+    DatasetNotFound,
+    EmptySource,
+    NotAShard,
+    OutputDiffers,
+    RecordTooLarge,
+)
+from datafeed.frames import MAGIC, zstd_version
+from datafeed.header import canonical, make_header
+from datafeed.infer import infer_schema
+from datafeed.manifest import INDEX_NAME, MANIFEST_NAME, Manifest, check_name, read_manifest
+from datafeed.schema import Schema
+from datafeed.seektable import BlockColumns
+from datafeed.shard import ShardInfo
+from datafeed.storage import Store
+
+_LOG = logging.getLogger(__name__)
+_HEAD = struct.Struct("<QI")
+_FRAMING_NBYTES = 16
+_LARGEST = 2**31 - 1
+_READ_NBYTES = 8 * 2**20
+_SUFFIXES = (".tfrecord", ".tfrecords", ".tfrec", ".record")
+
+
+def index_foreign(
+    store: Store, *, schema: Schema | None = None, block_size: int = 256 * 2**10, sample: int = 1000
+) -> Manifest:
+    """Walk the plain TFRecord files of a store once, checking every CRC, and commit an index over them.
+
+    Files are taken by what they hold, so `train-00000-of-01024` is found too; others are left alone.
+
+    Args:
+        store: Where the files are; the index is written beside them.
+        schema: What the records hold; drawn from the first ones where it is None.
+        block_size: Bytes at which a block, the unit of reading, is closed.
+        sample: How many records the schema is drawn from.
+
+    Returns:
+        The manifest, with codec "none".
+
+    Raises:
+        EmptySource: No file holds TFRecords.
+        NotAShard: A file is compressed, or named as a TFRecord file while it holds something else.
+        CorruptRecord: A record is damaged or cut; with `shard` (the file), `record` and `offset`.
+        RecordTooLarge: A record passes 2**31 - 1 bytes.
+        OutputDiffers: A converted dataset stands there.
+        OutputError: The index cannot be written.
+    """
+    _refuse_converted(store)
+    names = [name for name in store.names() if name not in {MANIFEST_NAME, INDEX_NAME} and _is_tfrecord(store, name)]
+    if not names:
+        raise EmptySource(f"no plain TFRecord file at {store.url}: name the directory that holds them")
+    _report_collisions(names)
+    pairs = [_index_file(store, name, block_size) for name in names]
+    if schema is None:
+        schema = infer_schema(islice(_records(store, pairs), sample))
+    listing = hashlib.sha256(canonical([[info.name, info.nbytes, info.sha256] for info, _ in pairs])).hexdigest()
+    provenance = {
+        "kind": "tfrecord",
+        "source": ".",
+        "options": {},
+        "writer": f"datafeed {__version__}",
+        "zstd": zstd_version(),
+        "listing": listing,
+    }
+    header = make_header(schema, block_size=block_size, level=0, provenance=provenance)
+    return commit(store, header, "none", [info for info, _ in pairs], [blocks for _, blocks in pairs])
+
+
+def _refuse_converted(store: Store) -> None:
+    try:
+        codec = read_manifest(store).codec
+    except (DatasetNotFound, CorruptData):
+        return
+    if codec != "none":
+        raise OutputDiffers(f"a converted dataset stands at {store.url}: `datafeed index --rebuild` renews its index")
+
+
+def _is_tfrecord(store: Store, name: str) -> bool:
+    wrong = check_name(name)
+    if wrong:
+        raise NotAShard(f"its name is refused: {wrong}", shard=repr(name))
+    named_so = name.lower().endswith(_SUFFIXES) or ".tfrecord-" in name
+    nbytes = store.size(name)
+    head = store.read_range(name, 0, min(nbytes, _HEAD.size))
+    if not nbytes or (nbytes >= _HEAD.size and _HEAD.unpack(head)[1] == masked_crc32c(head[:8])):
+        return named_so or bool(nbytes)
+    packed = _compression(head)
+    if packed and (named_so or ".tfrec" in name):
+        raise NotAShard(f"it is compressed ({packed}), which has no random access: run `datafeed convert`", shard=name)
+    if named_so:
+        reason = f"expected a TFRecord, whose length carries its CRC, found {head!r} in {nbytes} bytes"
+        raise CorruptRecord(reason, shard=name, record=0, offset=0)
+    _LOG.info("%r holds no TFRecords: left alone", name)
+    return False
+
+
+def _compression(head: bytes) -> str:
+    if head[:2] == b"\x1f\x8b":
+        return "gzip"
+    if head[:4] == MAGIC.to_bytes(4, "little"):
+        return "zstd"
+    return "zlib" if head[:1] == b"\x78" and int.from_bytes(head[:2]) % 31 == 0 else ""
+
+
+def _report_collisions(names: list[str]) -> None:
+    by_case: dict[str, str] = {}
+    for name in names:
+        other = by_case.setdefault(name.casefold(), name)
+        if other != name:
+            _LOG.warning("%r and %r differ by case alone: some file systems cannot hold both", other, name)
+
+
+def _index_file(store: Store, name: str, block_size: int) -> tuple[ShardInfo, BlockColumns]:
+    sha256 = hashlib.sha256()
+    rows: list[tuple[int, int, int]] = []
+    records = offset = 0
+    for raw, count in _blocks(store, name, block_size):
+        try:
+            Block(raw, count, check_payload=True)
+        except CorruptRecord as exc:
+            raise CorruptRecord(
+                exc.reason, shard=name, record=records + exc.record, offset=offset + exc.offset
+            ) from exc
+        sha256.update(raw)
+        rows.append((raw.nbytes, count, crc32c(raw)))
+        records += count
+        offset += raw.nbytes
+    columns = np.array(rows, np.uint32).reshape(len(rows), 3).T.copy()
+    blocks = BlockColumns(columns[0], columns[0], columns[1], columns[2])
+    return ShardInfo(name, offset, offset, records, len(rows), sha256.hexdigest(), 0), blocks
+
+
+def _blocks(store: Store, name: str, block_size: int) -> Iterator[tuple[memoryview, int]]:
+    """Yield the bytes of whole records, up to `block_size` unless one alone is larger, with their count."""
+    nbytes = store.size(name)
+    data = memoryview(b"")
+    start = position = count = record = 0  # start and position in `data`, which ends at byte `end` of the file
+    end = 0
+    while True:
+        if data.nbytes - position < _HEAD.size and end < nbytes:
+            data, end = _more(store, name, data[start:], (end, nbytes, _READ_NBYTES))
+            position -= start
+            start = 0
+        if position == data.nbytes:
+            break
+        place = (name, record, end - data.nbytes + position)
+        stop = position + _record_nbytes(data[position : position + _HEAD.size], place, nbytes)
+        if count and stop - start > block_size:
+            yield data[start:position], count
+            start, count = position, 0
+        if stop > data.nbytes:
+            data, end = _more(store, name, data[start:], (end, nbytes, max(_READ_NBYTES, stop - data.nbytes)))
+            stop, position, start = stop - start, position - start, 0
+        position = stop
+        count += 1
+        record += 1
+    if count:
+        yield data[start:position], count
+
+
+def _more(store: Store, name: str, rest: memoryview, span: tuple[int, int, int]) -> tuple[memoryview, int]:
+    start, nbytes, wanted = span
+    end = min(start + wanted, nbytes)
+    return memoryview(bytes(rest) + store.read_range(name, start, end)), end
+
+
+def _record_nbytes(head: memoryview, place: tuple[str, int, int], nbytes: int) -> int:
+    name, record, offset = place
+    if head.nbytes < _HEAD.size:
+        raise CorruptRecord("the file ends inside the record's head", shard=name, record=record, offset=offset)
+    length, crc = _HEAD.unpack(head)
+    if masked_crc32c(head[:8]) != crc:
+        raise CorruptRecord("the CRC of its length is wrong", shard=name, record=record, offset=offset)
+    if length > nbytes - offset - _FRAMING_NBYTES:
+        reason = f"it has {length} bytes by its head, the file ends at byte {nbytes}"
+        raise CorruptRecord(reason, shard=name, record=record, offset=offset)
+    if length > _LARGEST:
+        raise RecordTooLarge(f"record {record} of {name!r} has {length} bytes, the limit is {_LARGEST}")
+    return int(length) + _FRAMING_NBYTES
+
+
+def _records(store: Store, pairs: list[tuple[ShardInfo, BlockColumns]]) -> Iterator[memoryview]:
+    for info, blocks in pairs:
+        start = 0
+        for nbytes, count in zip(blocks.raw.tolist(), blocks.records.tolist(), strict=True):
+            block = Block(store.read_range(info.name, start, start + nbytes), count)
+            yield from (block.record(row) for row in range(count))
+            start += nbytes

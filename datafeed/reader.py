@@ -1,0 +1,182 @@
+"""Read blocks, each verified against the index."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable
+
+from crc32c import crc32c
+
+from datafeed._native import Block
+from datafeed.blockindex import BlockIndex
+from datafeed.diagnose import diagnose
+from datafeed.errors import CorruptData, CorruptFrame, CorruptRecord, StaleIndex, TruncatedShard
+from datafeed.frames import check_header, decompress
+from datafeed.manifest import Manifest
+from datafeed.storage import Store
+
+_KEPT_NBYTES = 16 * 2**20  # eight extents; what a thread keeps of its largest read
+_u32 = struct.Struct("<I").unpack_from
+
+
+class _Scratch(threading.local):
+    """Hold the bytes of a thread's latest read: fresh memory for each would cost a page fault every 4 KiB."""
+
+    def __init__(self) -> None:
+        self.view = memoryview(bytearray())
+
+    def take(self, nbytes: int) -> memoryview:
+        if nbytes <= self.view.nbytes:
+            return self.view[:nbytes]
+        view = memoryview(bytearray(nbytes))
+        if nbytes <= _KEPT_NBYTES:
+            self.view = view
+        return view
+
+
+_scratch = _Scratch()
+
+
+class BlockReader:
+    """Read blocks of a dataset. Safe to share between threads, to pickle, and to use in a forked child.
+
+    Args:
+        store: Where the dataset is.
+        manifest: Its manifest.
+        index: Its block index.
+    """
+
+    def __init__(self, store: Store, manifest: Manifest, index: BlockIndex) -> None:
+        self._store = store
+        self._manifest = manifest
+        self._index = index
+        self._names = [shard.name for shard in manifest.shards]
+        self._once: Callable[[int, int], list[Block]] = self._frames if manifest.codec == "zstd" else self._plain
+
+    def __reduce__(self) -> tuple[type[BlockReader], tuple[Store, Manifest, BlockIndex]]:
+        return BlockReader, (self._store, self._manifest, self._index)
+
+    def read(self, block: int) -> Block:
+        """Read one block; see `read_run`."""
+        return self.read_run(block, block + 1)[0]
+
+    def read_run(self, start: int, stop: int) -> list[Block]:
+        """Read consecutive blocks of one shard with one ranged read; wrong bytes are read a second time.
+
+        Args:
+            start: The first block, as numbered in the dataset.
+            stop: The block behind the last.
+
+        Returns:
+            The blocks, each owning its memory (with codec "none" they share it).
+
+        Raises:
+            ValueError: The run is empty or leaves its shard.
+            CorruptData: Twice the bytes were not those that the index names; with `shard`, `block` and a class that
+                says what happened: TruncatedShard, CorruptFrame, CorruptRecord, NotAShard, StaleIndex, IndexMismatch.
+            ShardMissing: The shard is gone.
+        """
+        if not 0 <= start < stop <= len(self._index) or self._index.shard[start] != self._index.shard[stop - 1]:
+            raise ValueError(f"blocks {start} to {stop} of {len(self._index)} are not a run inside one shard")
+        try:
+            return self._once(start, stop)
+        except CorruptData:
+            try:
+                return self._once(start, stop)
+            except CorruptData as exc:
+                raise self._explained(exc, start) from exc
+
+    def _frames(self, start: int, stop: int) -> list[Block]:
+        index = self._index
+        stored = index.stored[start:stop].tolist()
+        name = self._names[index.shard[start]]
+        offset = int(index.offset[start])
+        data = _scratch.take(sum(stored))
+        self._store.read_into(name, offset, data)
+        facts = zip(
+            stored,
+            index.raw[start:stop].tolist(),
+            index.records[start:stop].tolist(),
+            index.checksum[start:stop].tolist(),
+            strict=True,
+        )
+        blocks: list[Block] = []
+        position = 0
+        try:
+            for nbytes, raw, records, checksum in facts:
+                end = position + nbytes
+                blocks.append(Block(decode(data[position:end], raw, checksum), records))
+                position = end
+        except CorruptData as exc:
+            raise _placed(exc, self._in_shard(start + len(blocks)), offset + position) from exc
+        return blocks
+
+    def _plain(self, start: int, stop: int) -> list[Block]:
+        index = self._index
+        offset = int(index.offset[start])
+        end = int(index.offset[stop - 1] + index.stored[stop - 1])
+        data = memoryview(self._store.read_range(self._names[index.shard[start]], offset, end))
+        blocks: list[Block] = []
+        position = 0
+        try:
+            for raw, records, checksum in zip(
+                index.raw[start:stop].tolist(),
+                index.records[start:stop].tolist(),
+                index.checksum[start:stop].tolist(),
+                strict=True,
+            ):
+                part = data[position : position + raw]
+                blocks.append(_plain_block(part, records, checksum))
+                position += raw
+        except CorruptData as exc:
+            raise _placed(exc, self._in_shard(start + len(blocks)), offset + position) from exc
+        return blocks
+
+    def _in_shard(self, block: int) -> int:
+        first: int = self._index.shard.searchsorted(self._index.shard[block]).item()
+        return block - first
+
+    def _explained(self, exc: CorruptData, start: int) -> CorruptData:
+        number = int(self._index.shard[start])
+        exc.shard = self._names[number]
+        if exc.block < 0 and isinstance(exc, TruncatedShard):
+            ends = self._index.offset[start:] + self._index.stored[start:]
+            mine = self._index.shard[start:] == number
+            exc.block = self._in_shard(start) + int((ends[mine] <= exc.offset).sum())
+        return diagnose(self._store, self._manifest, self._index, number, exc)
+
+
+def _plain_block(part: memoryview, records: int, checksum: int) -> Block:
+    """Check bytes that are not compressed: one CRC over all stands for the payloads' own and for their place."""
+    if crc32c(part) == checksum:
+        return Block(part, records)
+    Block(part, records, check_payload=True)
+    raise StaleIndex("the records are whole, but not those that were indexed: run `datafeed index` again")
+
+
+def _placed(exc: CorruptData, block: int, offset: int) -> CorruptData:
+    exc.block = block
+    if not isinstance(exc, CorruptRecord):
+        exc.offset = offset
+    return exc
+
+
+def decode(frame: memoryview, raw: int, checksum: int) -> bytes:
+    """Decompress a block's frame, if it is the one that belongs there.
+
+    Args:
+        frame: Its stored bytes.
+        raw: Its raw bytes, as the index names them.
+        checksum: Its checksum, as the index names it: the right frame in another's place is a wrong one.
+
+    Returns:
+        The raw bytes.
+
+    Raises:
+        CorruptData: It is damaged or another frame.
+    """
+    if frame.nbytes < 4 or _u32(frame, frame.nbytes - 4)[0] != checksum:
+        check_header(frame, raw)
+        raise CorruptFrame(f"expected a frame of checksum {checksum:#010x}, found it to end with {bytes(frame[-4:])!r}")
+    return decompress(frame, raw)
