@@ -18,6 +18,12 @@ def crc32c(data: Buffer) -> int:
 def masked_crc32c(data: Buffer) -> int:
     """Return the CRC32C as TFRecord masks it: rotated right by 15 bits, plus 0xa282ead8."""
 
+def _crc32c_by_table(data: Buffer) -> int:
+    """Return the CRC32C without the processor's instruction: the path of machines that lack it, for tests."""
+
+def _crc32c_has_instruction() -> bool:
+    """Whether `crc32c` uses the processor's instruction here."""
+
 class Block:
     """The raw bytes of one block, with where each record lies in them. Immutable; safe to share between threads.
 
