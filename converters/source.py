@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from datafeed.columns import Columns
 from datafeed.errors import BadItem
@@ -16,6 +16,9 @@ from datafeed.schema import Schema
 
 OnBad = Callable[[BadItem], None]
 """What to do with an item that cannot become a sample: raises it, or counts it and returns."""
+
+OnError = Literal["raise", "skip", "quarantine"]
+"""What a conversion does with such items: stop at the first, count them, or write them aside too."""
 
 
 @dataclass(frozen=True, slots=True)

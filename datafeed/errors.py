@@ -29,6 +29,7 @@
     │   ├── IndexMismatch                      an index of other shards
     │   ├── StaleIndex                         shards written after their index
     │   └── UnsupportedVersion
+    ├── WorkerLost (RuntimeError)              a conversion's worker died again and again on the same task
     ├── TransformError (RuntimeError)          a user's transform failed; its cause is the user's exception
     └── LoaderClosed (RuntimeError)
 
@@ -174,9 +175,7 @@ class CorruptData(DatafeedError, ValueError):
         return f"{', '.join(parts)}: {self.reason}" if parts else self.reason
 
 
-def _restore(  # noqa: PLR0913  (unpickling has the fields in a row)
-    kind: type[CorruptData], reason: str, shard: str, block: int, record: int, offset: int
-) -> CorruptData:
+def _restore(kind: type[CorruptData], reason: str, shard: str, block: int, record: int, offset: int) -> CorruptData:
     return kind(reason, shard=shard, block=block, record=record, offset=offset)
 
 
@@ -214,6 +213,10 @@ class StaleIndex(CorruptData):
 
 class UnsupportedVersion(CorruptData):
     """Report a format version that this release does not know."""
+
+
+class WorkerLost(DatafeedError, RuntimeError):
+    """Report a task of a conversion whose worker dies again and again."""
 
 
 class TransformError(DatafeedError, RuntimeError):

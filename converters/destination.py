@@ -1,0 +1,127 @@
+"""Judge what stands in a conversion's destination."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from datafeed.converters.journal import JOURNAL, PLAN_NAME, Finished, read_plan
+from datafeed.converters.lock import LOCK_NAME
+from datafeed.converters.plan import differences
+from datafeed.errors import ConfigError, DatasetNotFound, OutputDiffers
+from datafeed.header import DatasetHeader
+from datafeed.localstore import LocalStore
+from datafeed.manifest import Manifest, read_manifest
+from datafeed.storage import Store
+
+_SHOWN = 8
+
+
+def check_apart(source: str, dest: str) -> None:
+    """Refuse a destination inside the source, and the other way round.
+
+    Args:
+        source: The source's path; other URLs are apart from whatever is local.
+        dest: The destination's path or URL.
+
+    Raises:
+        ConfigError: One holds the other.
+    """
+    if "://" in source.removeprefix("file://") or "://" in dest.removeprefix("file://"):
+        return
+    raw, out = (Path(text.removeprefix("file://")).resolve() for text in (source, dest))
+    if out == raw or raw in out.parents:
+        raise ConfigError(f"the destination {dest!r} lies in the source {source!r}: name a directory outside it")
+    if out in raw.parents:
+        raise ConfigError(f"the source {source!r} lies in the destination {dest!r}: name an empty directory beside it")
+
+
+def committed(store: Store, header: DatasetHeader) -> Manifest | None:
+    """Return the dataset that stands there, if it is the one that this plan makes.
+
+    Args:
+        store: The destination.
+        header: The plan's header.
+
+    Returns:
+        Its manifest; None where no dataset is committed.
+
+    Raises:
+        OutputDiffers: Another dataset stands there; the message names the differences.
+        CorruptIndex: Its manifest is damaged.
+    """
+    try:
+        manifest = read_manifest(store)
+    except DatasetNotFound:
+        return None
+    if manifest.dataset_id == header.dataset_id:
+        return manifest
+    text = _listed(differences(manifest.header, header))
+    raise OutputDiffers(f"{store.url} holds another dataset, which stays as it is. {text}. Name another destination")
+
+
+def begun(store: Store, journal: Store, header: DatasetHeader) -> bool:
+    """Tell whether this plan's conversion was begun there; the caller holds the lock.
+
+    Args:
+        store: The destination.
+        journal: Its directory of journal entries.
+        header: The plan's header.
+
+    Returns:
+        False where nothing of worth stands there.
+
+    Raises:
+        OutputDiffers: Files of somebody else stand there, or shards of another plan.
+    """
+    plan = read_plan(store)
+    names = _entries(store, journal)
+    if plan is None:
+        if names:
+            shown = ", ".join(map(repr, names[:3]))
+            raise OutputDiffers(
+                f"{store.url} is not empty: {len(names)} entries, such as {shown}, are not of a conversion. Name "
+                "another destination, or remove them"
+            )
+        return False
+    if plan.dataset_id == header.dataset_id:
+        return True
+    if not any(name.startswith("shard-") for name in names):
+        return False
+    raise OutputDiffers(
+        f"{store.url} holds an unfinished conversion with other options. {_listed(differences(plan, header))}. Give "
+        "the old ones to finish it, or name another destination"
+    )
+
+
+def check_on_error(finished: list[Finished], on_error: str, where: str) -> None:
+    """Refuse to go on with bad items in another way than finished shards were made with.
+
+    Args:
+        finished: The shards of an earlier run.
+        on_error: What is done with bad items now.
+        where: The destination.
+
+    Raises:
+        OutputDiffers: A shard passed bad items over in another way.
+    """
+    for done in finished:
+        if done.info.skipped and done.on_error != on_error:
+            raise OutputDiffers(
+                f"{done.info.name} in {where} passed over {done.info.skipped} bad items. on_error: {done.on_error!r} "
+                f"-> {on_error!r}. Give the old one to finish it, or name another destination"
+            )
+
+
+def _entries(store: Store, journal: Store) -> list[str]:
+    """List what stands there, apart from the lock, unfinished writes, and a journal in which nothing is finished."""
+    names = set(store.names())
+    if isinstance(store, LocalStore):
+        names |= {entry.name for entry in os.scandir(store.url) if not entry.is_file()} - {JOURNAL}
+    names |= {f"{JOURNAL}/{name}" for name in journal.names()}
+    return sorted(names - {LOCK_NAME, PLAN_NAME})
+
+
+def _listed(texts: list[str]) -> str:
+    more = f", and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return f"Old -> new: {'; '.join(texts[:_SHOWN])}{more}"

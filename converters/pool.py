@@ -1,0 +1,178 @@
+"""Encode tasks in this process or on Ray, in order."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from datafeed.converters.encode import Part, Recipe, encode_task
+from datafeed.converters.tasks import Task
+from datafeed.errors import ConfigError, MissingExtra, WorkerLost
+
+if TYPE_CHECKING:
+    from ray import ObjectRefGenerator
+
+Encoded = Generator[tuple[Task, Part]]
+AHEAD = 2  # tasks that wait for a worker, so that none idles while the driver writes
+FLIGHT_NBYTES = 256 * 10**6  # raw bytes in flight per worker: where a task is huge, fewer run at once
+RETRIES = 3
+_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+
+
+def encode_inline(recipe: Recipe, tasks: Sequence[Task], first_block: int) -> Encoded:
+    """Encode tasks one after the other, on the caller's thread.
+
+    Args:
+        recipe: How to encode.
+        tasks: What to encode.
+        first_block: The block of the first task to begin with.
+
+    Yields:
+        Each part with its task, in order.
+    """
+    for position, task in enumerate(tasks):
+        for part in encode_task(recipe, task, 0 if position else first_block):
+            yield task, part
+
+
+def encode_on_ray(recipe: Recipe, tasks: Sequence[Task], first_block: int, workers: int) -> Encoded:
+    """Encode tasks on the Ray cluster that this process is connected to.
+
+    At most `workers` + 2 tasks are in flight, and parts travel through Ray's object store, which moves to disk what
+    does not fit. A task whose worker or node is lost is run again.
+
+    Args:
+        recipe: How to encode.
+        tasks: What to encode.
+        first_block: The block of the first task to begin with.
+        workers: How many tasks to run at once.
+
+    Yields:
+        Each part with its task, in order; its arrays lie in the object store and may not be written to.
+
+    Raises:
+        WorkerLost: A task lost its worker `RETRIES` times, as when it runs out of memory.
+        DatafeedError: Whatever a task raised, with the worker's traceback as its cause.
+    """
+    import ray
+
+    encode = ray.remote(num_cpus=1, num_returns="streaming", max_retries=RETRIES)(encode_task)
+    shared = ray.put(recipe)
+    flight: deque[tuple[Task, ObjectRefGenerator]] = deque()
+    nbytes = submitted = 0
+    try:
+        while flight or submitted < len(tasks):
+            while submitted < len(tasks) and _room(len(flight), nbytes + tasks[submitted].nbytes, workers):
+                task = tasks[submitted]
+                flight.append((task, encode.remote(shared, task, 0 if submitted else first_block)))
+                nbytes += task.nbytes
+                submitted += 1
+            task, parts = flight[0]
+            yield from _parts(task, parts)
+            flight.popleft()
+            nbytes -= task.nbytes
+    finally:
+        for _, parts in flight:
+            with suppress(ray.exceptions.RayError):  # the cluster may be what failed
+                ray.cancel(parts)
+
+
+def _room(running: int, nbytes: int, workers: int) -> bool:
+    return running == 0 or (running < workers + AHEAD and nbytes <= workers * FLIGHT_NBYTES)
+
+
+def _parts(task: Task, parts: ObjectRefGenerator) -> Encoded:
+    import ray
+
+    try:
+        for part in parts:
+            yield task, ray.get(part)
+    except ray.exceptions.RayTaskError as exc:
+        if isinstance(exc.cause, ray.exceptions.RayError):
+            raise ConfigError(
+                f"a Ray worker cannot load the task: install this version of datafeed-torch on every node. {exc.cause}"
+            ) from exc
+        raise exc.cause from exc
+    except ray.exceptions.RayError as exc:
+        names = f"{task.units[0].name} to {task.units[-1].name}" if len(task.units) > 1 else task.units[0].name
+        raise WorkerLost(
+            f"the task of {names} lost its worker {RETRIES + 1} times; was memory short, or does one file of it crash "
+            f"its decoder? Try --workers 1. Ray says: {exc}"
+        ) from exc
+
+
+@contextmanager
+def ray_cluster(address: str | None, workers: int | None) -> Iterator[int]:
+    """Connect to Ray, and let go at the end.
+
+    Args:
+        address: A cluster; None for the one that this process is connected to, RAY_ADDRESS, one that `ray start` began
+            on this machine, or else a local one of our own that is stopped at the end.
+        workers: How many tasks shall run at once; None for all cores of the cluster.
+
+    Yields:
+        How many tasks can run at once.
+
+    Raises:
+        MissingExtra: Ray is not installed.
+        ConfigError: There is no cluster at the address.
+    """
+    try:
+        import ray
+    except ImportError as exc:
+        raise MissingExtra("ray", "ray", "to convert on several workers (--workers 1 does without)") from exc
+    connected = bool(ray.is_initialized())
+    if not connected:
+        _connect(address, workers or cores())
+    try:
+        yield workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
+    finally:
+        if not connected:
+            ray.shutdown()
+
+
+def _connect(address: str | None, workers: int) -> None:
+    import ray
+
+    quiet: dict[str, object] = {"log_to_driver": False, "configure_logging": False, "logging_level": logging.ERROR}
+    with _surroundings():
+        try:
+            if address is not None:
+                ray.init(address=address, **quiet)
+                return
+            with suppress(ValueError):  # a cluster runs, whose number of cores is not ours to say
+                ray.init(num_cpus=workers, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+                return
+            ray.init(**quiet)
+        except (ConnectionError, ValueError) as exc:
+            raise ConfigError(f"no Ray cluster at {address or 'the address in RAY_ADDRESS'}: {exc}") from exc
+
+
+@contextmanager
+def _surroundings() -> Iterator[None]:
+    """Set what Ray reads from the environment only, and pass on to its workers where this process finds modules."""
+    wanted = {**_QUIET, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    before = {name: os.environ.get(name) for name in wanted}
+    log = logging.getLogger("ray")  # it warns of its own defaults at each start
+    level = log.level
+    os.environ.update(wanted)
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0))
