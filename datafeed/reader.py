@@ -85,7 +85,10 @@ class BlockReader:
             try:
                 return self._once(start, stop)
             except CorruptData as exc:
-                raise self._explained(exc, start) from exc
+                explained = self._explained(exc, start)
+                if explained is exc:
+                    raise
+                raise explained from exc
 
     def _frames(self, start: int, stop: int) -> list[Block]:
         index = self._index

@@ -83,9 +83,8 @@ class StoreContract:
         """A predecessor stays as it was, and a new name does not appear."""
         _put(store, "a.bin")
         for name in ("a.bin", "b.bin"):
-            with pytest.raises(KeyError), store.writer(name) as sink:
-                sink.write(b"half")
-                raise KeyError
+            with pytest.raises(KeyError):
+                _fail_in_the_middle(store, name)
         assert store.names() == ["a.bin"]
         assert store.read("a.bin") == _DATA
 
@@ -118,3 +117,9 @@ class StoreContract:
 def _put(store: Store, name: str) -> None:
     with store.writer(name) as sink:
         sink.write(_DATA)
+
+
+def _fail_in_the_middle(store: Store, name: str) -> None:
+    with store.writer(name) as sink:
+        sink.write(b"half")
+        raise KeyError

@@ -1,0 +1,156 @@
+"""Frames: what is written, and what is refused before a byte is allocated."""
+
+from __future__ import annotations
+
+import random
+import struct
+import threading
+import tracemalloc
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datafeed.errors import CorruptData, CorruptFrame, DecompressionLimit, NotAShard
+from datafeed.frames import check_header, checksum, compress, decompress, zstd_version
+
+_RAW = b"0123456789" * 30
+_EMPTY_XXH64 = 0x51D8E999
+
+
+def test_compress_writes_the_documented_header() -> None:
+    """One segment, content size and checksum, no dictionary: three widths of the size field."""
+    for nbytes, descriptor in ((1, 0x24), (255, 0x24), (256, 0x64), (65791, 0x64), (65792, 0xA4), (262144, 0xA4)):
+        frame = compress(bytes(nbytes), 3)
+        assert frame[:5] == b"\x28\xb5\x2f\xfd" + bytes([descriptor])
+        assert decompress(frame, nbytes) == bytes(nbytes)
+
+
+def test_compress_gives_literal_bytes() -> None:
+    """A frame that cannot shrink is a raw block, the same under every libzstd."""
+    assert compress(b"abcdef", 3).hex(" ", -4) == "28b52ffd 24063100 00616263 6465664d 1423c4"
+
+
+def test_compress_depends_on_its_input_alone() -> None:
+    """A context used for other data and levels before gives the same bytes as a fresh one."""
+    rng = random.Random(1)
+    texts = [bytes(rng.choices(b"abcdefgh", k=rng.randrange(1, 70_000))) for _ in range(20)]
+    used = [compress(text, 3) for text in texts]
+    fresh: list[bytes] = []
+    for text in texts:
+        thread = threading.Thread(target=lambda text=text: fresh.append(compress(text, 3)))
+        thread.start()
+        thread.join()
+    assert used == fresh
+
+
+@given(raw=st.binary(min_size=1, max_size=2000), level=st.sampled_from([-5, 1, 3, 9]))
+@settings(max_examples=40, deadline=None)
+def test_decompress_inverts_compress(raw: bytes, level: int) -> None:
+    """Any bytes come back, as bytes or through a view."""
+    frame = compress(raw, level)
+    assert decompress(frame, len(raw)) == raw
+    assert decompress(memoryview(b"xx" + frame + b"yy")[2:-2], len(raw)) == raw
+
+
+def test_checksum_is_the_low_half_of_xxh64() -> None:
+    """The last four bytes agree with a known XXH64."""
+    frame = zstandard.ZstdCompressor(write_checksum=True).compress(b"")
+    assert checksum(frame) == _EMPTY_XXH64
+    with pytest.raises(CorruptFrame, match="3 bytes"):
+        checksum(b"abc")
+
+
+def test_f45_flipped_bit_is_found_wherever_it_is() -> None:
+    """Every bit of a frame, flipped alone, is an error."""
+    frame = compress(_RAW, 3)
+    for bit in range(len(frame) * 8):
+        wrong = bytearray(frame)
+        wrong[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(CorruptData):
+            decompress(wrong, len(_RAW))
+
+
+def test_f44_cut_frame_is_found_at_every_length() -> None:
+    """Every shorter frame is an error."""
+    frame = compress(_RAW, 3)
+    for nbytes in range(len(frame)):
+        with pytest.raises(CorruptData):
+            decompress(frame[:nbytes], len(_RAW))
+
+
+def test_f53_size_other_than_the_index_names_is_refused() -> None:
+    """A header that announces 10 GB, or one byte more or less, allocates nothing."""
+    bomb = struct.pack("<IBQ", 0xFD2FB528, 0xE4, 10 * 10**9) + b"\x01\0\0" + b"\0" * 4
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecompressionLimit, match="announces 10000000000 raw bytes, the index 300"):
+            decompress(bomb, 300)
+        for wrong in (299, 301, 0):
+            with pytest.raises(DecompressionLimit, match=f"the index {wrong}"):
+                decompress(compress(_RAW, 3), wrong)
+        assert tracemalloc.get_traced_memory()[1] < 200_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_f53_frame_that_grows_past_its_own_size_is_refused() -> None:
+    """A header that lies about the size stops libzstd at the size that the index names."""
+    frame = bytearray(compress(bytes(200_000), 3))
+    assert frame[4] == 0xA4
+    frame[5:9] = struct.pack("<I", 70_000)
+    with pytest.raises(CorruptFrame):
+        decompress(frame, 70_000)
+
+
+def test_f53_frame_without_content_size_is_refused() -> None:
+    """Nothing is guessed."""
+    frame = zstandard.ZstdCompressor(write_checksum=True, write_content_size=False).compress(_RAW)
+    with pytest.raises(DecompressionLimit, match="does not say its raw size"):
+        decompress(frame, len(_RAW))
+
+
+def test_f53_huge_window_is_refused() -> None:
+    """A window over 128 MiB is refused by its number, one of 128 MiB is taken."""
+    limit = struct.pack("<IBBI", 0xFD2FB528, 0x84, 17 << 3, 300)
+    check_header(limit, 300)
+    with pytest.raises(DecompressionLimit, match="window of 150994944 bytes, over the limit of 134217728"):
+        check_header(struct.pack("<IBBI", 0xFD2FB528, 0x84, 17 << 3 | 1, 300), 300)
+
+
+def test_f53_trailing_bytes_are_an_error() -> None:
+    """One byte too many, or a second frame, is refused."""
+    frame = compress(_RAW, 3)
+    for rest in (b"\0", frame):
+        with pytest.raises(CorruptFrame, match="unused"):
+            decompress(frame + rest, len(_RAW))
+
+
+def test_f53_skippable_frame_and_dictionary_are_refused() -> None:
+    """Neither is a block of this format."""
+    with pytest.raises(CorruptFrame, match="skippable"):
+        decompress(struct.pack("<II", 0x184D2A5D, 4) + b"1234", 4)
+    words = zstandard.ZstdCompressionDict(b"some words of a dictionary" * 20, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    plain = zstandard.ZstdCompressor(dict_data=words, write_checksum=True).compress(_RAW)
+    assert decompress(plain, len(_RAW)) == _RAW or plain[4] & 3
+    with pytest.raises(CorruptFrame, match="dictionary"):
+        decompress(struct.pack("<IBBB", 0xFD2FB528, 0x25, 7, 44) + b"\0" * 8, 44)
+
+
+def test_f53_frame_without_checksum_is_refused() -> None:
+    """What could not be verified is not read."""
+    frame = zstandard.ZstdCompressor(write_checksum=False).compress(_RAW)
+    with pytest.raises(CorruptFrame, match="no checksum"):
+        decompress(frame, len(_RAW))
+
+
+def test_f43_html_is_no_shard() -> None:
+    """A proxy's page is shown by its first bytes."""
+    with pytest.raises(NotAShard, match="<html>"):
+        decompress(b"<html><body>login</body></html>", 300)
+
+
+def test_zstd_version_is_that_of_the_library() -> None:
+    """The version that provenance records has three numbers."""
+    assert len(zstd_version().split(".")) == 3

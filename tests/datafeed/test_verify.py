@@ -1,0 +1,202 @@
+"""Verifying: every flip, cut, swap and copy is found, counted here over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import tiny
+
+from datafeed.blockindex import read_index
+from datafeed.errors import (
+    CorruptData,
+    CorruptFrame,
+    CorruptIndex,
+    CorruptRecord,
+    DatafeedError,
+    DatasetNotFound,
+    IndexMismatch,
+    ShardMissing,
+    StaleIndex,
+)
+from datafeed.foreign import index_foreign
+from datafeed.frames import compress
+from datafeed.manifest import Manifest, read_manifest
+from datafeed.reader import BlockReader
+from datafeed.shard import shard_name
+from datafeed.storage import Store, open_store
+from datafeed.verify import verify
+
+_SHARD = shard_name(0)
+
+
+def _dataset() -> tuple[Store, Manifest]:
+    return tiny.write_dataset("memory://verify", shards=1, blocks=3, records=1)
+
+
+def _samples(store: Store) -> list[bytes]:
+    """Open the dataset and read all that it holds."""
+    manifest = read_manifest(store)
+    index = read_index(store, manifest)
+    reader = BlockReader(store, manifest, index)
+    blocks = [reader.read(number) for number in range(len(index))]
+    return [bytes(block.record(row)) for block in blocks for row in range(len(block))]
+
+
+def _check(store: Store, name: str, data: bytes) -> bool:
+    """Put wrong bytes in place: verify must name the object, reading must fail or give the right samples.
+
+    Returns:
+        Whether reading failed.
+    """
+    tiny.damage(store, name, data)
+    report = verify(store)
+    assert not report.ok
+    assert any(name in str(problem) for problem in report.problems), report
+    try:
+        found = _samples(store)
+    except DatafeedError as exc:
+        assert isinstance(exc, CorruptData)
+        assert exc.shard, exc
+        return True
+    assert found == [tiny.record(number) for number in range(3)]
+    return False
+
+
+def _flips(data: bytes) -> Iterator[bytes]:
+    for bit in range(len(data) * 8):
+        wrong = bytearray(data)
+        wrong[bit // 8] ^= 1 << bit % 8
+        yield bytes(wrong)
+
+
+def _swaps(store: Store, manifest: Manifest) -> Iterator[bytes]:
+    index = read_index(store, manifest)
+    data = store.read(_SHARD)
+    ends = (index.offset + index.stored).tolist()
+    frames = [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    rest = data[ends[-1] :]
+    for order in ((1, 0, 2), (0, 2, 1), (2, 1, 0), (0, 0, 2), (0, 1, 1), (0, 1), (0, 1, 2, 2), (1, 2), (0, 0, 1, 2)):
+        yield b"".join(frames[place] for place in order) + rest
+
+
+def test_verify_finds_nothing_wrong_with_a_whole_dataset() -> None:
+    """Counts are those of the manifest."""
+    store, manifest = tiny.write_dataset("memory://verify/whole", shards=3)
+    report = verify(store)
+    assert report.ok
+    assert report.problems == ()
+    assert (report.shards, report.blocks, report.records) == (3, 9, 36)
+    assert report.nbytes == manifest.nbytes
+
+
+@pytest.mark.parametrize("name", [_SHARD, "blocks.idx", "dataset.json"])
+def test_f45_f48_every_flipped_bit_is_found_or_harmless(name: str) -> None:
+    """T4: verify names the object for each bit; reading fails, or every sample is right (bits it never reads)."""
+    store, manifest = _dataset()
+    data = store.read(name)
+    failed = sum(_check(store, name, wrong) for wrong in _flips(data))
+    blocks = int(read_index(*_dataset()).stored.sum())
+    assert len(data) == {_SHARD: manifest.nbytes, "blocks.idx": manifest.index_nbytes}.get(name, len(data))
+    assert failed == (blocks if name == _SHARD else len(data)) * 8
+
+
+@pytest.mark.parametrize("name", [_SHARD, "blocks.idx", "dataset.json"])
+def test_f44_every_shorter_object_is_found_or_harmless(name: str) -> None:
+    """T4: cut at each length; only the loss of what describes a shard leaves its samples readable."""
+    store, _ = _dataset()
+    data = store.read(name)
+    failed = sum(_check(store, name, data[:nbytes]) for nbytes in range(len(data)))
+    blocks = int(read_index(*_dataset()).stored.sum())
+    assert failed == (blocks if name == _SHARD else len(data))
+
+
+def test_f52_swapped_repeated_and_lost_blocks_are_found() -> None:
+    """T4: whole frames in another order, twice, or gone, never give a wrong sample."""
+    store, manifest = _dataset()
+    wrongs = list(_swaps(store, manifest))
+    assert sum(_check(store, _SHARD, wrong) for wrong in wrongs) == len(wrongs) - 1  # (0, 1, 2, 2): all are in place
+
+
+def test_verify_reports_every_problem() -> None:
+    """A bad block, a missing shard, a left-over and a damaged index stand in one report."""
+    store, manifest = tiny.write_dataset("memory://verify/many", shards=4)
+    index = read_index(store, manifest)
+    data = bytearray(store.read(shard_name(1)))
+    for block in (0, 2):
+        data[int(index.offset[block]) + 30] ^= 1
+    tiny.damage(store, shard_name(1), bytes(data))
+    store.delete(shard_name(2))
+    tiny.write_shard(store, manifest.header, 4, [[tiny.record(0)]], last=True)
+    tiny.damage(store, "blocks.idx", store.read("blocks.idx")[:-1])
+    report = verify(store)
+    found = [
+        (type(problem), getattr(problem, "shard", ""), getattr(problem, "block", -1)) for problem in report.problems
+    ]
+    assert (CorruptIndex, "blocks.idx", -1) in found
+    assert (CorruptFrame, shard_name(1), 0) in found
+    assert (CorruptFrame, shard_name(1), 2) in found
+    assert (CorruptFrame, shard_name(1), 1) not in found
+    assert ShardMissing in {kind for kind, _, _ in found}
+    assert (IndexMismatch, shard_name(4), -1) in found
+    assert (report.shards, report.records) == (3, 4 * 3 * 3 - 2 * 4)
+
+
+def test_verify_goes_on_without_a_manifest() -> None:
+    """Shards are checked by what they say of themselves."""
+    store, _ = tiny.write_dataset("memory://verify/blind", shards=3)
+    tiny.damage(store, "dataset.json", b"{}")
+    tiny.damage(store, shard_name(1), store.read(shard_name(2)))
+    tiny.damage(store, shard_name(2), store.read(shard_name(2))[:50])
+    report = verify(store)
+    assert [problem.shard for problem in report.problems if isinstance(problem, CorruptData)] == [
+        "dataset.json",
+        shard_name(1),
+        shard_name(2),
+    ]
+    assert report.shards == 2
+
+
+def test_verify_compares_footer_and_manifest() -> None:
+    """A rewritten shard is stale, one of another dataset a mismatch."""
+    store, manifest = tiny.write_dataset("memory://verify/stale", shards=2)
+    tiny.write_shard(store, manifest.header, 0, [[tiny.record(99)]], last=True)
+    other, _ = tiny.write_dataset("memory://verify/other", shards=2, seed="x")
+    tiny.damage(store, shard_name(1), other.read(shard_name(1)))
+    kinds = {(type(problem), getattr(problem, "shard", "")) for problem in verify(store).problems}
+    assert (StaleIndex, shard_name(0)) in kinds
+    assert (IndexMismatch, shard_name(1)) in kinds
+
+
+def test_f46_verify_checks_payloads_inside_frames() -> None:
+    """A record that was damaged before it was compressed has a right frame and a wrong CRC."""
+    store, manifest = tiny.write_dataset("memory://verify/payload", shards=1, blocks=1)
+    raw = bytearray(tiny.framed([tiny.record(number) for number in range(4)]))
+    raw[len(tiny.frame(tiny.record(0))) + 14] ^= 1
+    assert manifest.shards[0].records == 4
+    writing = tiny.shard_of(store, manifest.header, [(compress(bytes(raw), 3), len(raw), 4)])
+    assert writing.records == 4
+    report = verify(store)
+    (problem,) = [problem for problem in report.problems if isinstance(problem, CorruptRecord)]
+    assert (problem.shard, problem.block, problem.record) == (_SHARD, 0, 1)
+
+
+def test_verify_checks_plain_files() -> None:
+    """Codec "none": payloads, places and SHA-256."""
+    store = open_store("memory://verify/plain")
+    tiny.damage(store, "a.tfrecord", tiny.framed([tiny.record(number) for number in range(9)]))
+    index_foreign(store, block_size=100)
+    assert verify(store).ok
+    data = bytearray(store.read("a.tfrecord"))
+    data[-1] ^= 1
+    tiny.damage(store, "a.tfrecord", bytes(data))
+    kinds = [type(problem) for problem in verify(store).problems]
+    assert kinds == [CorruptRecord, CorruptFrame]
+    tiny.damage(store, "a.tfrecord", tiny.framed([tiny.record(8 - number) for number in range(9)]))
+    assert StaleIndex in {type(problem) for problem in verify(store).problems}
+
+
+def test_verify_without_a_dataset_says_so() -> None:
+    """Nothing committed is no data problem."""
+    with pytest.raises(DatasetNotFound):
+        verify(open_store("memory://verify/nothing"))
