@@ -40,6 +40,9 @@ class Block:
     def __init__(self, raw: Buffer, records: int = -1, *, check_payload: bool = False) -> None: ...
     @property
     def nbytes(self) -> int: ...
+    @property
+    def raw(self) -> memoryview:
+        """The framed records, end to end: a read-only view that keeps the Block's bytes alive."""
     def __len__(self) -> int: ...
     def record(self, row: int) -> memoryview:
         """Return the payload of one record: a view that keeps the Block's bytes alive. Raises IndexError."""

@@ -1221,6 +1221,10 @@ cdef class Block:
     def nbytes(self):
         return self._view.len
 
+    @property
+    def raw(self):
+        return self._memory
+
     def __len__(self):
         return <Py_ssize_t>self._walked.count
 
