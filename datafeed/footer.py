@@ -12,8 +12,8 @@ import struct
 from dataclasses import dataclass
 
 import numpy as np
-from crc32c import crc32c
 
+from datafeed._native import crc32c
 from datafeed.errors import CorruptData, CorruptIndex, NotAShard, TruncatedShard, UnsupportedVersion
 from datafeed.frames import MAGIC
 from datafeed.header import VERSION, DatasetHeader, Fields, canonical

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
-from crc32c import crc32c
 
 from datafeed import __version__
-from datafeed._native import Block, masked_crc32c
+from datafeed._native import Block, crc32c, masked_crc32c
 from datafeed.commit import commit
 from datafeed.errors import (
     CorruptData,

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from crc32c import crc32c
-
+from datafeed._native import crc32c
 from datafeed.errors import CorruptIndex, DatasetNotFound, UnsupportedVersion
 from datafeed.header import VERSION, DatasetHeader, Fields, canonical
 from datafeed.schema import Schema

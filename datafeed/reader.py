@@ -6,9 +6,7 @@ import struct
 import threading
 from collections.abc import Callable
 
-from crc32c import crc32c
-
-from datafeed._native import Block
+from datafeed._native import Block, crc32c
 from datafeed.blockindex import BlockIndex
 from datafeed.diagnose import diagnose
 from datafeed.errors import CorruptData, CorruptFrame, CorruptRecord, StaleIndex, TruncatedShard

@@ -6,9 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from crc32c import crc32c
-
-from datafeed._native import Block
+from datafeed._native import Block, crc32c
 from datafeed.blockindex import read_columns
 from datafeed.errors import CorruptData, CorruptFrame, CorruptIndex, IndexMismatch, ShardMissing, StaleIndex
 from datafeed.manifest import MANIFEST_NAME, Manifest, read_manifest
