@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,13 +24,6 @@ from datafeed._native import bytes_list
 from datafeed.columns import Array, Column
 from datafeed.errors import SchemaError
 from datafeed.schema import Feature, Schema
-
-if TYPE_CHECKING:
-    import torch
-
-    from datafeed.ragged import Ragged
-
-    Value = torch.Tensor | Ragged | list[bytes] | list[str] | list[list[bytes]] | list[list[str]]
 
 Plain = Array | np.generic | bytes | str | list[bytes] | list[str] | None
 Texts = list[bytes] | list[str] | list[list[bytes]] | list[list[str]]
@@ -96,22 +88,3 @@ def to_sample(schema: Schema, columns: Sequence[Column], row: int = 0) -> dict[s
         else:
             sample[feature.name] = column.values[column.offsets[row] : column.offsets[row + 1]]
     return sample
-
-
-def to_tensors(schema: Schema, columns: Sequence[Column]) -> dict[str, Value]:
-    """Return the columns of a batch as tensors and lists, by name; tensors share the columns' memory."""
-    import torch
-
-    from datafeed.ragged import Ragged
-
-    out: dict[str, Value] = {}
-    for feature, column in zip(schema, columns, strict=True):
-        if not feature.numeric:
-            out[feature.name] = to_texts(feature, column)
-        elif column.offsets is not None:
-            out[feature.name] = Ragged(torch.from_numpy(column.values), torch.from_numpy(column.offsets))
-        else:
-            out[feature.name] = torch.from_numpy(column.values)
-        if column.present is not None:
-            out[f"{feature.name}.present"] = torch.from_numpy(column.present.view(np.bool_))
-    return out

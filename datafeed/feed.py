@@ -9,7 +9,6 @@ from functools import cached_property, partial
 
 import torch
 
-from datafeed.batches import Value
 from datafeed.dataset import Dataset
 from datafeed.errors import ConfigError
 from datafeed.making import Batch, Maker, Recipe
@@ -19,6 +18,7 @@ from datafeed.ragged import Ragged
 from datafeed.schedule import Span, Step, once, within
 from datafeed.state import OrderIdentity, Position, read_state, write_state
 from datafeed.stats import LoaderStats
+from datafeed.tensors import Value
 
 _AHEAD_SAMPLES = 1024  # whose blocks load beyond the prefetched batches: a window's start then needs no pause
 

@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import default_collate
 
 from datafeed._native import Parser
-from datafeed.batches import Value, to_sample, to_tensors
+from datafeed.batches import to_sample
 from datafeed.columns import Column
 from datafeed.dataset import Dataset, place_name, placed
 from datafeed.errors import ConfigError, CorruptData, SchemaError, TransformError
@@ -22,6 +22,7 @@ from datafeed.order import sample_key
 from datafeed.pipeline import Table, Work
 from datafeed.schedule import Step
 from datafeed.schema import Schema
+from datafeed.tensors import Value, to_tensors
 
 Batch = dict[str, Value]
 Sample = Mapping[str, object]

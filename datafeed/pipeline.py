@@ -24,6 +24,7 @@ T = TypeVar("T")
 Table = Sequence[Block | None]
 Load = Callable[[int, int], list[Block]]
 
+_LOAD_BLOCKS = 8  # blocks loaded under one task where as many are due: fewer passes through lock and GIL
 _PLAN_STEPS = 32  # steps planned under one task: amortises the task's two passes through the lock
 _LONGEST_SILENCE_S = 600.0  # without a finished task for this long, something hangs
 
@@ -232,7 +233,7 @@ class Engine(Generic[T]):
             return partial(self._do_gather, shared.gathering - 1, entry)
         horizon = shared.taken + limits.depth + limits.ahead
         if shared.loads and shared.loads[0][0] < horizon:
-            return partial(self._do_load, *shared.loads.popleft())
+            return partial(self._do_loads, self._due_loads(horizon))
         if not shared.planning and not shared.planned_all and shared.planned <= horizon:
             shared.planning = True
             return self._do_plan
@@ -260,32 +261,49 @@ class Engine(Generic[T]):
                 shared.entries[shared.planned] = _Entry(None, 0, gathered=True, error=error)
                 shared.planned += 1
             shared.planning, shared.planned_all = False, ended
+            if ended:
+                self._batches.notify_all()
             shared.counters.plan_s += time.perf_counter() - started
             self._done(wake=len(self._threads))
 
-    def _do_load(self, number: int, start: int, end: int) -> None:
-        started, blocks, error = time.perf_counter(), None, None
-        with self._lock:
-            here = all(block in self._shared.uses for block in range(start, end))
-            if here:
-                self._hold(start, end)
-        if not here:
-            try:
-                blocks = self._load(start, end)
-            except BaseException as exc:  # noqa: BLE001  (it travels to the caller's thread)
-                error = exc
+    def _due_loads(self, horizon: int) -> list[tuple[int, int, int]]:
+        """Take the next loads, a few blocks together, but none that the caller's batch does not wait for with it."""
+        loads = self._shared.loads
+        due = [loads.popleft()]
+        blocks = due[0][2] - due[0][1]
+        urgent = due[0][0] <= self._shared.taken
+        while loads and not urgent and loads[0][0] < horizon and blocks < _LOAD_BLOCKS:
+            due.append(loads.popleft())
+            blocks += due[-1][2] - due[-1][1]
+        return due
+
+    def _do_loads(self, due: list[tuple[int, int, int]]) -> None:
+        started = time.perf_counter()
+        loaded = [self._load_run(start, end) for _, start, end in due]
         with self._lock:
             shared = self._shared
-            if blocks is not None and not shared.closed:
-                self._table[start:end] = blocks
-                self._hold(start, end)
-                shared.counters.blocks += end - start
-            entry = shared.entries.get(number)
-            if entry is not None:
-                entry.loading -= 1
-                entry.error = entry.error or error
+            for (number, start, end), (blocks, error) in zip(due, loaded, strict=True):
+                if blocks is not None and not shared.closed:
+                    self._table[start:end] = blocks
+                    shared.counters.blocks += end - start
+                    self._hold(start, end)
+                entry = shared.entries.get(number)
+                if entry is not None:
+                    entry.loading -= 1
+                    entry.error = entry.error or error
+                    self._tell_caller(number, entry)
             shared.counters.load_s += time.perf_counter() - started
             self._done()
+
+    def _load_run(self, start: int, end: int) -> tuple[list[Block] | None, BaseException | None]:
+        with self._lock:
+            if all(block in self._shared.uses for block in range(start, end)):
+                self._hold(start, end)
+                return None, None
+        try:
+            return self._load(start, end), None
+        except BaseException as exc:  # noqa: BLE001  (it travels to the caller's thread)
+            return None, exc
 
     def _hold(self, start: int, end: int) -> None:
         uses = self._shared.uses
@@ -308,9 +326,10 @@ class Engine(Generic[T]):
                 shared.parts.extend((number, part) for part in work.parts)
             self._free_gathered()
             shared.counters.gather_s += time.perf_counter() - started
+            self._tell_caller(number, entry)
             self._done(wake=max(1, entry.parts_left))
         if work is not None and not work.parts:
-            self._finish(entry)
+            self._finish(number, entry)
 
     def _do_part(self, number: int, part: Callable[[], None]) -> None:
         started, error = time.perf_counter(), None
@@ -327,10 +346,11 @@ class Engine(Generic[T]):
             entry.parts_left -= 1
             entry.error = entry.error or error
             whole = entry.parts_left == 0 and entry.error is None
+            self._tell_caller(number, entry)
         if whole:
-            self._finish(entry)
+            self._finish(number, entry)
 
-    def _finish(self, entry: _Entry[T]) -> None:
+    def _finish(self, number: int, entry: _Entry[T]) -> None:
         assert entry.work is not None
         batch, error = None, None
         try:
@@ -339,7 +359,7 @@ class Engine(Generic[T]):
             error = exc
         with self._lock:
             entry.batch, entry.error, entry.work = batch, error, None
-            self._done()
+            self._tell_caller(number, entry)
 
     def _free_gathered(self) -> None:
         """Let go of blocks behind the gathered prefix: an earlier batch on another thread may still need them."""
@@ -355,10 +375,14 @@ class Engine(Generic[T]):
             entry = shared.entries.get(shared.freed)
 
     def _done(self, wake: int = 1) -> None:
-        """Tell whoever waits that a task was finished. The lock is held."""
+        """Note that a task was finished, and wake workers for those that it made possible. The lock is held."""
         self._shared.last_done = time.monotonic()
         self._tasks.notify(wake)
-        self._batches.notify_all()
+
+    def _tell_caller(self, number: int, entry: _Entry[T]) -> None:
+        """Wake the caller where this is the batch that it waits for. The lock is held."""
+        if number == self._shared.taken and (entry.batch is not None or entry.error is not None):
+            self._batches.notify_all()
 
 
 def close_with(owner: object, engine: Engine[T]) -> weakref.finalize[..., object]:

@@ -37,7 +37,7 @@ def corners(pixels: Pixels) -> list[tuple[int, ...]]:
     height, width = pixels.shape[:2]
     at = [(height // 4, width // 4), (height // 4, 3 * width // 4), (3 * height // 4, width // 4)]
     at.append((3 * height // 4, 3 * width // 4))
-    return [tuple(int(round(float(value) / 255)) * 255 for value in pixels[spot]) for spot in at]
+    return [tuple(255 if value > 127 else 0 for value in pixels[spot]) for spot in at]
 
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
