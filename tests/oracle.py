@@ -252,7 +252,9 @@ def _array(feature: Feature, cell: list[bytes | int] | None) -> np.ndarray:
         flat = np.array(cell, np.int64).astype(dtype)
     else:
         flat = np.frombuffer(b"".join(value for value in cell if isinstance(value, bytes)), dtype)
-    return flat.reshape((len(flat) // feature.row_items if feature.row_items else 0, *shape) if feature.ragged else shape)
+    return flat.reshape(
+        (len(flat) // feature.row_items if feature.row_items else 0, *shape) if feature.ragged else shape
+    )
 
 
 def _offsets(lengths: Sequence[int]) -> np.ndarray:

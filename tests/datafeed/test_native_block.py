@@ -80,7 +80,9 @@ def test_f46_block_when_a_length_is_wrong_says_where():
     assert (caught.value.record, caught.value.offset) == (1, 16)
 
 
-@pytest.mark.parametrize("length", [5, 2**31 - 1, 2**31, 2**32 + 4, 2**63 - 1, 2**63, 2**64 - 16, 2**64 - 12, 2**64 - 1])
+@pytest.mark.parametrize(
+    "length", [5, 2**31 - 1, 2**31, 2**32 + 4, 2**63 - 1, 2**63, 2**64 - 16, 2**64 - 12, 2**64 - 1]
+)
 @pytest.mark.parametrize("records", [-1, 2])
 def test_f47_block_when_a_length_is_huge(length, records):
     """A length past the end is refused though its checksum is right, before anything of its size is allocated."""

@@ -1,0 +1,262 @@
+"""Check the parser against the oracle: any Example, well-formed or not."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import native_cases as cases
+import oracle
+from datafeed._native import Block, Encoder, Parser
+from datafeed.columns import Column
+from datafeed.errors import SchemaError
+from datafeed.schema import Feature
+
+INT = Feature("a", "int64", "int64")
+
+
+def parse(features: list[Feature], records: list[bytes]) -> list[Column]:
+    """Parse records that stand in one block, in order."""
+    block = Block(b"".join(map(oracle.frame, records)))
+    return Parser(features).parse([block], np.zeros(len(records), np.int32), np.arange(len(records), dtype=np.int32))
+
+
+def assert_same_verdict(features: list[Feature], records: list[bytes]) -> None:
+    """Compare columns, or row and feature of the error, with the oracle's."""
+    try:
+        expected = oracle.parse(features, records)
+    except SchemaError as exc:
+        with pytest.raises(SchemaError) as caught:
+            parse(features, records)
+        assert (caught.value.row, caught.value.feature) == (exc.row, exc.feature)
+        return
+    for found, column in zip(parse(features, records), expected, strict=True):
+        cases.assert_same(found, column)
+
+
+def example(*entries: bytes) -> bytes:
+    """Put map entries into an Example."""
+    return oracle.field(1, b"".join(entries))
+
+
+def entry(kind: str, values: list[bytes | int], name: str = "a", *, packed: bool = True) -> bytes:
+    """Write a map entry of a list."""
+    return oracle.entry_message(name, oracle.feature_message(kind, values, oracle.Style(packed)))
+
+
+@given(st.data())
+def test_parse_when_examples_are_of_any_form(data):
+    """Permuted, repeated, split, unpacked, merged, unknown and missing parts give the oracle's columns or verdict."""
+    features = data.draw(cases.features())
+    assert_same_verdict(features, data.draw(st.lists(cases.wire_records(features), max_size=4)))
+
+
+@given(cases.tables(), st.data())
+def test_f58_parse_when_bits_flip(table, data):
+    """A good record with a flipped bit or cut end is columns or SchemaError, as the oracle says; never a crash."""
+    features, columns, rows = table
+    records = [oracle.write_record(features, columns, row) for row in range(rows)]
+    for row, record in enumerate(records):
+        bit = data.draw(st.integers(0, 8 * len(record) - 1))
+        spoilt = bytearray(record)
+        spoilt[bit // 8] ^= 1 << bit % 8
+        cut = record[: data.draw(st.integers(0, len(record)))]
+        for bad in (bytes(spoilt), cut):
+            assert_same_verdict(features, [*records[:row], bad, *records[row + 1 :]])
+
+
+@given(cases.features(), st.lists(st.binary(max_size=40), max_size=3))
+def test_f58_parse_when_bytes_are_random(features, records):
+    """Any bytes give the oracle's verdict."""
+    assert_same_verdict(features, records)
+
+
+def test_f58_parse_when_cut_at_every_length():
+    """A record of every form, cut at each length, gives the oracle's verdict."""
+    features, columns = cases.all_forms()
+    features, columns = features[::5], columns[::5]
+    record = oracle.write_record(features, columns, 0)
+    for end in range(len(record) + 1):
+        assert_same_verdict(features, [record[:end]])
+
+
+def test_parse_when_columns_have_every_form():
+    """Each kind, dtype and shape that a schema accepts comes back, in file order and reversed."""
+    features, columns = cases.all_forms()
+    records = [oracle.write_record(features, columns, row) for row in range(4)]
+    for found, column in zip(parse(features, records), columns, strict=True):
+        cases.assert_same(found, column)
+    for found, column in zip(parse(features[::-1], records), columns[::-1], strict=True):
+        cases.assert_same(found, column)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"])
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (None,)])
+def test_parse_when_integers_are_at_their_limits(dtype, shape):
+    """The least and greatest value pass, one beyond them is refused with the value named."""
+    feature = Feature("a", "int64", dtype, shape)
+    low, high = cases.limits(feature)
+    count = 2 if shape in {(2,), (None,)} else 1
+    for value in (low, high):
+        assert parse([feature], [example(entry("int64", [value] * count))])[0].values.reshape(-1).tolist() == (
+            [value] * count
+        )
+    for value in {low - 1, high + 1} - {-(2**63) - 1, 2**63}:
+        for packed in (True, False):
+            with pytest.raises(SchemaError, match=f"fit {dtype}, found {value}"):
+                parse([feature], [example(entry("int64", [value] * count, packed=packed))])
+
+
+@pytest.mark.parametrize("width", range(1, 11))
+def test_parse_when_varints_have_every_width(width):
+    """The least and greatest value of each width come back, negative ones among the ten-byte ones."""
+    values = [2 ** (7 * (width - 1)) * (width > 1), 2 ** (7 * width) - 1] if width < 10 else [-(2**63), -1]
+    records = [example(entry("int64", [value]), entry("int64", [7], "pad" * 9)) for value in values]
+    assert parse([INT], records)[0].values.tolist() == values
+
+
+@pytest.mark.parametrize("body", [b"\x81\x00", b"\xff" * 9 + b"\x7f", b"\x80" * 9 + b"\x01"])
+def test_parse_when_varints_are_not_the_shortest(body):
+    """Padded and overlong varints are read as protobuf reads them, bits past the 64th dropped."""
+    record = example(oracle.entry_message("a", oracle.field(3, oracle.field(1, body))), entry("int64", [1], "z" * 30))
+    assert_same_verdict([INT], [record])
+
+
+@pytest.mark.parametrize("wire", [3, 4, 6, 7])
+def test_f58_parse_when_wire_types_are_refused(wire):
+    """Groups and unknown wire types are no Example, at any depth."""
+    bad = bytes([9 << 3 | wire])
+    for record in (bad, example(bad), example(oracle.field(1, oracle.field(1, b"a") + bad)),
+                   example(oracle.entry_message("a", bad)),
+                   example(oracle.entry_message("a", oracle.field(3, bad)))):  # fmt: skip
+        with pytest.raises(SchemaError, match=r"expected a tf.train.Example, found"):
+            parse([INT], [record])
+
+
+def test_f58_parse_when_messages_nest_deeply():
+    """Fields nested a thousand deep, known or unknown, are skipped without recursion."""
+    deep = b""
+    for _ in range(1000):
+        deep = oracle.field(1, deep)
+    assert_same_verdict([INT], [deep])
+    assert_same_verdict([INT], [oracle.field(9, deep) + example(entry("int64", [5]))])
+
+
+@pytest.mark.parametrize(
+    ("feature", "kind", "values", "reason"),
+    [
+        (INT, "float", [b"\0\0\0\0"], "expected an int64 list, found a float list"),
+        (INT, "int64", [1, 2], r"expected 1 values for shape \(\), found 2"),
+        (INT, "int64", [], r"expected 1 values for shape \(\), found 0"),
+        (Feature("a", "int64", "int64", (None, 2)), "int64", [1, 2, 3], "a multiple of 2 values"),
+        (Feature("a", "bytes", "bytes"), "bytes", [b"1", b"2"], "expected 1 values"),
+        (Feature("a", "bytes", "bytes", (3,)), "bytes", [b"1"], "expected 3 values"),
+        (Feature("a", "bytes", "uint16", (3,)), "bytes", [b"12345"], "expected 6 bytes for uint16"),
+        (Feature("a", "bytes", "uint16", (None,)), "bytes", [b"12345"], "a multiple of 2 bytes"),
+    ],
+)
+def test_f58_parse_when_a_feature_does_not_fit(feature, kind, values, reason):
+    """The error names the feature, the row, what was expected and what was found."""
+    with pytest.raises(SchemaError, match=reason) as caught:
+        parse([feature], [example(entry(kind, values))])
+    assert (caught.value.row, caught.value.feature) == (0, "a")
+
+
+def test_parse_when_a_feature_is_missing():
+    """An absent key and a feature with no kind set are missing: refused, or a gap where the feature is optional."""
+    for record in (example(), b"", example(oracle.entry_message("a", b""))):
+        with pytest.raises(SchemaError, match="found none; mark it optional") as caught:
+            parse([INT], [example(entry("int64", [1])), record])
+        assert (caught.value.row, caught.value.feature) == (1, "a")
+        asked = [Feature("a", "int64", "int64", (), "", True), Feature("b", "float", "float32", (2,), "", True)]
+        for column in parse(asked, [record]):
+            assert column.present is not None
+            assert not column.present[0]
+        assert parse(asked, [record])[0].values.tolist() == [0]
+        assert np.isnan(parse(asked, [record])[1].values).all()
+
+
+@pytest.mark.parametrize("kind", list(oracle.KINDS))
+def test_f93_parse_when_a_list_is_empty(kind):
+    """An empty list is a value of length 0 for a ragged feature, present; a fixed one refuses it, optional or not."""
+    dtype = {"bytes": "bytes", "float": "float32", "int64": "int64"}[kind]
+    record = example(entry(kind, []))
+    ragged = parse([Feature("a", kind, dtype, (None,), "", True)], [record])[0]
+    assert ragged.offsets is not None
+    assert ragged.present is not None
+    assert (ragged.offsets.tolist(), ragged.present.tolist(), len(ragged.values)) == ([0, 0], [True], 0)
+    for optional in (False, True):
+        with pytest.raises(SchemaError, match="found 0"):
+            parse([Feature("a", kind, dtype, (), "", optional)], [record])
+
+
+def test_f93_parse_when_the_first_record_is_empty_and_the_second_is_not():
+    """Empty lists, no kind and an absent key before a filled record leave that record as it is."""
+    ragged = Feature("a", "int64", "int64", (None,), "", True)
+    firsts = [example(entry("int64", [])), example(oracle.entry_message("a", b"")), example()]
+    for first in firsts:
+        assert_same_verdict([ragged], [first, example(entry("int64", [3, 4]))])
+
+
+def test_parse_when_scalars_share_a_dtype():
+    """Scalars of one dtype are the rows of one C-ordered array, found through base; each dtype has its own."""
+    dtypes = ["int64", "float32", "int64", "int32", "float32"]
+    features = [Feature(f"x{i}", "float" if "f" in t else "int64", t) for i, t in enumerate(dtypes)]
+    columns = [Column(np.arange(3).astype(t)) for t in dtypes]
+    found = parse(features, [oracle.write_record(features, columns, row) for row in range(3)])
+    whole = found[0].values.base
+    assert whole is not None
+    assert whole is found[2].values.base
+    assert (whole.shape, whole.flags.c_contiguous, whole.dtype) == ((2, 3), True, np.dtype("int64"))
+    assert found[1].values.base is found[4].values.base
+    assert found[3].values.base.shape == (1, 3)
+
+
+def test_parse_when_rows_are_scattered_over_blocks():
+    """Rows come in the order asked, repeats too, from bytes, bytearray and array blocks, with unused places None."""
+    features, columns = cases.all_forms()
+    raws = [Encoder(features).encode(columns, start, start + 2, 2**30)[0] for start in (0, 2)]
+    blocks = [None, Block(bytearray(raws[0])), None, Block(np.frombuffer(raws[1], np.uint8), 2)]
+    which, rows = np.array([3, 1, 3, 1, 1], np.int32), np.array([1, 0, 0, 1, 0], np.int32)
+    order = [3, 0, 2, 1, 0]
+    for i, column in enumerate(Parser(features).parse(blocks, which, rows)):
+        cells = [oracle.cell_of(features[i], columns[i], row) for row in order]
+        cases.assert_same(column, oracle.to_column(features[i], cells))
+
+
+@pytest.mark.parametrize(("which", "row"), [(-1, 0), (2, 0), (0, 0), (1, 1), (1, -1), (2**31 - 1, 0), (-(2**31), 0)])
+def test_parse_when_an_index_is_outside(which, row):
+    """A block or row outside, or a block that is not there, raises IndexError with the position."""
+    blocks = [None, Block(oracle.frame(example(entry("int64", [1]))))]
+    with pytest.raises(IndexError, match="position 1: no record"):
+        Parser([INT]).parse(blocks, np.array([1, which], np.int32), np.array([0, row], np.int32))
+
+
+def test_parse_when_arguments_have_other_types():
+    """Indices of another dtype, unequal lengths and things that are no Block are refused."""
+    zeros = np.zeros(1, np.int32)
+    block = Block(oracle.frame(example(entry("int64", [1]))))
+    with pytest.raises(TypeError, match="int32"):
+        Parser([INT]).parse([block], zeros.astype(np.int64), zeros)
+    with pytest.raises(ValueError, match="as many block numbers"):
+        Parser([INT]).parse([block], zeros, np.zeros(2, np.int32))
+    with pytest.raises(TypeError, match="Block or None"):
+        Parser([INT]).parse([b"raw"], zeros, zeros)
+
+
+def test_parser_when_pickled():
+    """A parser travels to another process."""
+    records = [example(entry("int64", [6]))]
+    block = Block(oracle.frame(records[0]))
+    parser = pickle.loads(pickle.dumps(Parser([INT])))  # noqa: S301  (our own bytes)
+    assert parser.parse([block], np.zeros(1, np.int32), np.zeros(1, np.int32))[0].values.tolist() == [6]
+
+
+def test_parser_when_a_shape_is_beyond_any_record():
+    """A hostile schema is refused before anything is allocated."""
+    with pytest.raises(SchemaError, match="more than a record can hold"):
+        Parser([Feature("a", "bytes", "float64", (2**40, 2**40))])

@@ -1,0 +1,189 @@
+"""Read what TensorFlow writes, and let it read what the encoder writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import native_cases as cases
+import oracle
+from datafeed._native import Block, Encoder, Parser
+from datafeed.errors import SchemaError
+from datafeed.schema import Feature
+
+pytestmark = pytest.mark.peers
+
+WRITE = """
+import sys
+import tensorflow as tf
+
+def feature(kind, values):
+    lists = {"int64": tf.train.Int64List, "float": tf.train.FloatList, "bytes": tf.train.BytesList}
+    return tf.train.Feature(**{kind + "_list": lists[kind](value=values)})
+
+def example(**features):
+    return tf.train.Example(features=tf.train.Features(feature=features))
+
+full = {"i": feature("int64", [-5]), "f": feature("float", [1.5]), "b": feature("bytes", [b"x"]),
+        "many": feature("int64", [-1, 0, 300]), "texts": feature("bytes", [b"", b"one", "zwei \\u00e9".encode()])}
+wide = {f"n{i}": feature("int64", [i - 20]) for i in range(40)}
+empty = {"many": tf.train.Feature(int64_list=tf.train.Int64List()),
+         "texts": tf.train.Feature(bytes_list=tf.train.BytesList())}
+unpacked = b"\\x0a\\x0d\\x0a\\x01i\\x12\\x08\\x1a\\x06\\x08\\x01\\x08\\x02\\x08\\x03"
+records = [example(**full), example(**dict(reversed(full.items()))), example(**{**full, **empty}),
+           example(**{**full, "many": tf.train.Feature(), "texts": tf.train.Feature()}),
+           example(**{k: full[k] for k in "ifb"}), example(**full, **wide)]
+with tf.io.TFRecordWriter(sys.argv[1]) as writer:
+    for order in (False, True):
+        for record in records:
+            writer.write(record.SerializePartialToString(deterministic=order))
+"""
+
+READ = """
+import json, sys
+import tensorflow as tf
+
+rows = []
+for raw in tf.data.TFRecordDataset(sys.argv[1]):
+    row = {}
+    for name, feature in tf.train.Example.FromString(raw.numpy()).features.feature.items():
+        kind = feature.WhichOneof("kind")
+        values = getattr(feature, kind).value if kind else []
+        coded = [v.hex() if isinstance(v, bytes) else v for v in values]
+        row[name] = [kind, tf.constant(list(values), tf.float32).numpy().tobytes().hex() if kind == "float_list" else coded]
+    rows.append(row)
+json.dump(rows, open(sys.argv[2], "w"))
+"""
+
+VERDICTS = """
+import json, sys
+import tensorflow as tf
+
+specs = {"int64": tf.int64, "float": tf.float32, "bytes": tf.string}
+defaults = {"int64": 0, "float": 0.0, "bytes": ""}
+found = []
+for name in json.load(open(sys.argv[1])):
+    record, kind = bytes.fromhex(name["record"]), name["kind"]
+    row = {}
+    for form, spec in (("fixed", tf.io.FixedLenFeature([], specs[kind])),
+                       ("optional", tf.io.FixedLenFeature([], specs[kind], defaults[kind])),
+                       ("ragged", tf.io.RaggedFeature(specs[kind]))):
+        try:
+            value = tf.io.parse_example(tf.constant([record]), {"a": spec})["a"]
+            row[form] = value.row_lengths().numpy().tolist() if form == "ragged" else "value"
+        except tf.errors.InvalidArgumentError:
+            row[form] = "error"
+    found.append(row)
+json.dump(found, open(sys.argv[2], "w"))
+"""
+
+
+def run(script: str, *arguments: str) -> None:
+    """Run a script on TensorFlow in a process of its own."""
+    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], env=env, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_parse_when_tensorflow_wrote(tmp_path):
+    """Other map orders, gaps, empty lists, several strings, no kind, negatives and 40 features are read right."""
+    path = tmp_path / "written"
+    run(WRITE, str(path))
+    block = Block(path.read_bytes(), check_payload=True)
+    assert len(block) == 12
+    features = [
+        Feature("i", "int64", "int32"),
+        Feature("f", "float", "float32"),
+        Feature("b", "bytes", "bytes"),
+        Feature("many", "int64", "int64", (None,), "", True),
+        Feature("texts", "bytes", "utf8", (None,), "", True),
+        *(Feature(f"n{i}", "int64", "int8", (), "", True) for i in range(40)),
+    ]
+    records = [bytes(block.record(i)) for i in range(12)]
+    found = Parser(features).parse([block], np.zeros(12, np.int32), np.arange(12, dtype=np.int32))
+    for one, other in zip(found, oracle.parse(features, records), strict=True):
+        cases.assert_same(one, other)
+    i, f, b, many, texts = found[:5]
+    assert i.values.tolist() == [-5] * 12
+    assert f.values.tolist() == [1.5] * 12
+    assert b.values.tobytes() == b"x" * 12
+    assert many.present.tolist() == [True, True, True, False, False, True] * 2
+    assert many.offsets.tolist()[:7] == [0, 3, 6, 6, 6, 6, 9]
+    assert many.values.tolist() == [-1, 0, 300] * 6
+    assert np.diff(texts.inner).tolist() == [0, 3, 7] * 6
+    assert [column.values[5] for column in found[5:]] == list(range(-20, 20))
+
+
+def test_encode_when_tensorflow_reads(tmp_path):
+    """TensorFlow reads the framing and every list of every form of column as the oracle wrote it down."""
+    features, columns = cases.all_forms()
+    raw, rows = Encoder(features).encode(columns, 0, 4, 2**40)
+    (tmp_path / "records").write_bytes(raw)
+    run(READ, str(tmp_path / "records"), str(tmp_path / "read"))
+    read = json.loads((tmp_path / "read").read_text())
+    assert len(read) == rows
+    for row, values in enumerate(read):
+        for feature, column in zip(features, columns, strict=True):
+            cell = oracle.cell_of(feature, column, row)
+            if cell is None:
+                assert feature.name not in values
+                continue
+            kind, got = values[feature.name]
+            assert kind == f"{feature.kind}_list"
+            if feature.kind == "float":
+                assert np.array_equal(
+                    np.frombuffer(bytes.fromhex(got), np.float32),
+                    np.frombuffer(b"".join(cell), np.float32),
+                    equal_nan=True,
+                )
+            else:
+                assert got == [value.hex() if isinstance(value, bytes) else value for value in cell]
+
+
+def _our_verdicts(kind: str, record: bytes) -> dict[str, object]:
+    dtype = {"bytes": "bytes", "float": "float32", "int64": "int64"}[kind]
+    block = Block(oracle.frame(record))
+    row = {}
+    for form, shape, optional in (("fixed", (), False), ("optional", (), True), ("ragged", (None,), True)):
+        feature = Feature("a", kind, dtype, shape, "", optional)
+        try:
+            column = Parser([feature]).parse([block], np.zeros(1, np.int32), np.zeros(1, np.int32))[0]
+        except SchemaError:
+            row[form] = "error"
+        else:
+            row[form] = np.diff(column.offsets).tolist() if form == "ragged" else "value"
+    return row
+
+
+def test_f93_parse_when_lists_are_empty_agrees_with_tensorflow(tmp_path):
+    """Empty lists, no kind, absent keys, wrong kinds, repeats and unpacked lists get tf.io.parse_example's verdict."""
+    one = {"int64": [7], "float": [b"\0\0\x80?"], "bytes": [b"x"]}
+    asked = []
+    for kind, values in one.items():
+        other = "float" if kind == "int64" else "int64"
+        bodies = {
+            "filled": oracle.feature_message(kind, values),
+            "two": oracle.feature_message(kind, values * 2),
+            "unpacked": oracle.feature_message(kind, values, oracle.Style(packed=False)),
+            "empty": oracle.feature_message(kind, []),
+            "no kind": b"",
+            "other": oracle.feature_message(other, one[other]),
+        }
+        records = [oracle.field(1, oracle.entry_message("a", body)) for body in bodies.values()]
+        records.append(oracle.field(1, b""))
+        records.append(
+            oracle.field(1, oracle.entry_message("a", bodies["two"]) + oracle.entry_message("a", bodies["filled"]))
+        )
+        asked += [{"kind": kind, "record": record.hex()} for record in records]
+    (tmp_path / "asked").write_text(json.dumps(asked))
+    run(VERDICTS, str(tmp_path / "asked"), str(tmp_path / "found"))
+    found = json.loads((tmp_path / "found").read_text())
+    for case, theirs in zip(asked, found, strict=True):
+        assert _our_verdicts(case["kind"], bytes.fromhex(case["record"])) == theirs, case
