@@ -20,8 +20,10 @@ MAGIC = 0xFD2FB528
 _SKIPPABLE = 0x184D2A5
 # Content size in 4 bytes, one segment, checksum, no dictionary: the descriptor of every frame of 64 KiB to 4 GiB.
 _USUAL = 0xA4
+_USUAL_NBYTES = 9
 _head = struct.Struct("<IBI").unpack_from
 _u32 = struct.Struct("<I").unpack_from
+_RLE, _BLOCK_NBYTES = 2, 2**21 - 1
 _RESERVED, _CHECKSUM, _SINGLE = 0x18, 0x04, 0x20
 
 
@@ -32,6 +34,7 @@ class _Contexts(threading.local):
         self.compressors: dict[int, zstandard.ZstdCompressor] = {}
         context = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW)
         self.decompress: Callable[[Buffer], bytes] = partial(context.decompress, allow_extra_data=False)
+        self.stream = context.stream_reader
 
 
 _contexts = _Contexts()
@@ -84,6 +87,40 @@ def decompress(frame: Buffer, raw_size: int) -> bytes:
         raise CorruptFrame(f"expected a zstd frame of {raw_size} raw bytes: {exc}") from exc
 
 
+def decompress_into(frame: memoryview, into: memoryview) -> None:
+    """Decompress exactly one frame into a buffer; the GIL is released meanwhile.
+
+    Args:
+        frame: As `decompress` takes it.
+        into: Writable, contiguous, of just the raw size; its content is undefined after an error.
+
+    Raises:
+        CorruptData: As `decompress` raises.
+    """
+    nbytes = frame.nbytes
+    try:
+        magic, descriptor, size = _head(frame)
+        start = _USUAL_NBYTES
+        if descriptor != _USUAL or magic != MAGIC or size != into.nbytes or not size:
+            start = check_header(frame, into.nbytes)
+        # libzstd checks the checksum only of a frame that it sees whole: so its last block must end just before it.
+        head = 0
+        while not head & 1:
+            head = _u32(frame, start)[0]
+            start += 3 + (1 if head & 6 == _RLE else head >> 3 & _BLOCK_NBYTES)
+    except struct.error as exc:
+        check_header(frame, into.nbytes)
+        raise CorruptFrame(f"expected a zstd frame of {into.nbytes} raw bytes: its blocks pass its end") from exc
+    if start + 4 != nbytes:
+        raise CorruptFrame(f"expected a zstd frame of {nbytes} bytes, its blocks end at {start}: bytes stand unused")
+    try:
+        found = _contexts.stream(frame, read_across_frames=False).readinto(into)
+    except zstandard.ZstdError as exc:
+        raise CorruptFrame(f"expected a zstd frame of {into.nbytes} raw bytes: {exc}") from exc
+    if found != into.nbytes:
+        raise CorruptFrame(f"expected a zstd frame of {into.nbytes} raw bytes, found {found}")
+
+
 def checksum(frame: Buffer) -> int:
     """Return a frame's own checksum, the low 32 bits of the XXH64 of its raw bytes: its last 4 bytes.
 
@@ -97,12 +134,15 @@ def checksum(frame: Buffer) -> int:
     return found
 
 
-def check_header(frame: Buffer, raw_size: int) -> None:
-    """Check all that a frame's header says against this format (RFC 8878, 3.1.1.1).
+def check_header(frame: Buffer, raw_size: int) -> int:
+    """Check all that a frame's header says against this format (RFC 8878, 3.1.1.1), and return its length.
 
     Args:
         frame: At least the header's bytes.
         raw_size: The size that it must announce, at least 1.
+
+    Returns:
+        The header's bytes.
 
     Raises:
         DecompressionLimit: It announces another size, none, or a window over 128 MiB.
@@ -121,10 +161,10 @@ def check_header(frame: Buffer, raw_size: int) -> None:
     if descriptor & _RESERVED or not descriptor & _CHECKSUM or descriptor & 3:
         wrong = "needs a dictionary" if descriptor & 3 else "has no checksum or sets reserved bits"
         raise CorruptFrame(f"the frame {wrong}: its header's descriptor is {descriptor:#04x}")
-    _check_sizes(head, raw_size)
+    return _check_sizes(head, raw_size)
 
 
-def _check_sizes(head: bytes, raw_size: int) -> None:
+def _check_sizes(head: bytes, raw_size: int) -> int:
     descriptor = head[4]
     single = bool(descriptor & _SINGLE)
     start = 5 if single else 6
@@ -140,6 +180,7 @@ def _check_sizes(head: bytes, raw_size: int) -> None:
     size = int.from_bytes(head[start : start + width], "little") + (256 if width == 2 else 0)
     if size != raw_size or not size:
         raise DecompressionLimit(f"the frame announces {size} raw bytes, the index {raw_size}")
+    return start + width
 
 
 def zstd_version() -> str:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 from datafeed._native import Block, crc32c
 from datafeed.blockindex import BlockIndex
+from datafeed.buffers import BufferPool
 from datafeed.diagnose import diagnose
 from datafeed.errors import CorruptData, CorruptFrame, CorruptRecord, StaleIndex, TruncatedShard
-from datafeed.frames import check_header, decompress
+from datafeed.frames import check_header, decompress_into
 from datafeed.manifest import Manifest
 from datafeed.storage import Store
 
@@ -49,6 +50,7 @@ class BlockReader:
         self._store = store
         self._manifest = manifest
         self._index = index
+        self._buffers = BufferPool(manifest.header.block_size)
         self._names = [shard.name for shard in manifest.shards]
         self._once: Callable[[int, int], list[Block]] = self._frames if manifest.codec == "zstd" else self._plain
 
@@ -107,7 +109,11 @@ class BlockReader:
         try:
             for nbytes, raw, records, checksum in facts:
                 end = position + nbytes
-                blocks.append(Block(decode(data[position:end], raw, checksum), records))
+                frame = data[position:end]
+                check_place(frame, raw, checksum)
+                into = self._buffers.take(raw)
+                decompress_into(frame, into)
+                blocks.append(Block(into, records))
                 position = end
         except CorruptData as exc:
             raise _placed(exc, self._in_shard(start + len(blocks)), offset + position) from exc
@@ -163,21 +169,17 @@ def _placed(exc: CorruptData, block: int, offset: int) -> CorruptData:
     return exc
 
 
-def decode(frame: memoryview, raw: int, checksum: int) -> bytes:
-    """Decompress a block's frame, if it is the one that belongs there.
+def check_place(frame: memoryview, raw: int, checksum: int) -> None:
+    """Check that a frame is the one that belongs there: another block's, though whole, is a wrong one.
 
     Args:
         frame: Its stored bytes.
         raw: Its raw bytes, as the index names them.
-        checksum: Its checksum, as the index names it: the right frame in another's place is a wrong one.
-
-    Returns:
-        The raw bytes.
+        checksum: Its checksum, as the index names it.
 
     Raises:
-        CorruptData: It is damaged or another frame.
+        CorruptData: It is another frame, or none.
     """
     if frame.nbytes < 4 or _u32(frame, frame.nbytes - 4)[0] != checksum:
         check_header(frame, raw)
         raise CorruptFrame(f"expected a frame of checksum {checksum:#010x}, found it to end with {bytes(frame[-4:])!r}")
-    return decompress(frame, raw)

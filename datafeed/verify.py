@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from datafeed._native import Block, crc32c
 from datafeed.blockindex import read_columns
 from datafeed.errors import CorruptData, CorruptFrame, CorruptIndex, IndexMismatch, ShardMissing, StaleIndex
+from datafeed.frames import decompress
 from datafeed.manifest import MANIFEST_NAME, Manifest, read_manifest
-from datafeed.reader import decode
+from datafeed.reader import check_place
 from datafeed.rebuild import misplaced, shard_numbers
 from datafeed.scan import scan_blocks, scan_rest
 from datafeed.shard import BlockColumns, Footer, ShardInfo, read_footer, shard_name
@@ -43,7 +44,7 @@ class VerifyReport:
         return not self.problems
 
 
-def verify(store: Store) -> VerifyReport:
+def verify(store: Store, *, on_progress: Callable[[int], None] | None = None) -> VerifyReport:
     """Check every checksum, count and payload of a dataset, its shards' SHA-256, its index and manifest.
 
     Nothing that is wrong with the data ends the check: with a damaged manifest or index, the shards are checked by
@@ -51,6 +52,7 @@ def verify(store: Store) -> VerifyReport:
 
     Args:
         store: Where the dataset is.
+        on_progress: Called after each block with its stored bytes.
 
     Returns:
         What was found.
@@ -59,7 +61,7 @@ def verify(store: Store) -> VerifyReport:
         DatasetNotFound: Nothing is committed there.
         OSError: The store itself failed.
     """
-    check = _Check(store)
+    check = _Check(store, on_progress or _unseen)
     try:
         manifest = read_manifest(store)
     except CorruptData as exc:
@@ -78,8 +80,9 @@ def verify(store: Store) -> VerifyReport:
 class _Check:
     """Gather problems and counts."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, on_progress: Callable[[int], None]) -> None:
         self.store = store
+        self.on_progress = on_progress
         self.problems: list[Problem] = []
         self.counts = {"shards": 0, "blocks": 0, "records": 0, "nbytes": 0}
 
@@ -181,7 +184,12 @@ class _Check:
                 exc.offset = offset if exc.offset < 0 else exc.offset
                 self.problems.append(exc)
             offset += frame.nbytes
+            self.on_progress(frame.nbytes)
         return offset
+
+
+def _unseen(nbytes: int) -> None:
+    """Show progress to nobody."""
 
 
 def _facts(blocks: BlockColumns) -> Iterator[tuple[int, int, int]]:
@@ -190,7 +198,8 @@ def _facts(blocks: BlockColumns) -> Iterator[tuple[int, int, int]]:
 
 def _raw(codec: str, frame: memoryview, raw: int, checksum: int) -> memoryview | bytes:
     if codec == "zstd":
-        return decode(frame, raw, checksum)
+        check_place(frame, raw, checksum)
+        return decompress(frame, raw)
     Block(frame, check_payload=True)
     if crc32c(frame) != checksum:
         raise StaleIndex("its records are whole, but not those that were indexed: run `datafeed index` again")

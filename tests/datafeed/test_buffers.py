@@ -1,0 +1,83 @@
+"""The buffer pool: nothing that is still seen is lent again."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from datafeed._native import Block
+from datafeed.buffers import BufferPool
+
+
+def test_buffer_comes_back_when_its_view_dies() -> None:
+    """The next loan has the same memory, and the free ones are counted."""
+    pool = BufferPool(100)
+    view = pool.take(60)
+    assert view.nbytes == 60
+    view[0] = 7
+    del view
+    assert pool.free == 1
+    assert pool.take(100)[0] == 7
+    assert pool.free == 1
+
+
+def test_derived_views_keep_a_buffer() -> None:
+    """A slice, a cast, a numpy array or a Block's record outlives the view that was lent."""
+    raw = bytes.fromhex("0000000000000000 29039807 d8ea82a2")
+    makers = (
+        lambda view: view[2:5],
+        lambda view: view.toreadonly().cast("B")[1:],
+        lambda view: np.frombuffer(view, np.uint8)[3:],
+        Block,
+        lambda view: Block(view).record(0),
+    )
+    for make in makers:
+        pool = BufferPool(16)
+        view = pool.take(16)
+        view[:] = raw
+        derived = make(view)
+        del view
+        assert pool.free == 0
+        other = pool.take(16)
+        other[:] = bytes(16)
+        assert pool.free == 0
+        del derived
+        assert pool.free == 1
+
+
+def test_long_buffers_are_not_kept() -> None:
+    """What is longer than the pool's size is made afresh and dropped."""
+    pool = BufferPool(10)
+    assert pool.take(11).nbytes == 11
+    assert pool.free == 0
+
+
+def test_pool_keeps_64_mib_at_most() -> None:
+    """After a burst, the rest goes back to the system."""
+    pool = BufferPool(32 * 2**20)
+    views = [pool.take(1) for _ in range(5)]
+    del views
+    assert pool.free == 2
+
+
+def test_threads_never_share_a_loan() -> None:
+    """Eight threads that write and check their own loans see nobody else's bytes."""
+    pool = BufferPool(64)
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        for _ in range(2000):
+            held = [pool.take(64) for _ in range(3)]
+            for view in held:
+                view[:] = bytes([number]) * 64
+            if any(view != bytes([number]) * 64 for view in held):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert pool.free <= 24
