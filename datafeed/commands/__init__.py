@@ -1,0 +1,1 @@
+"""Hold one command of the command line per module."""

@@ -1,0 +1,58 @@
+"""Export a dataset to files that other programs read."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+
+import click
+
+from datafeed.commands.options import json_option, storage_option, storage_options
+from datafeed.commands.terminal import safe
+from datafeed.commands.ticker import Ticker
+from datafeed.sizes import format_size
+
+
+@click.command("export")
+@click.argument("url")
+@click.argument("dest")
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice(["tfrecord"]),
+    default="tfrecord",
+    show_default=True,
+    help="Plain TFRecord files, each with the index that NVIDIA DALI asks for.",
+)
+@storage_option
+@json_option
+def command(*, url: str, dest: str, form: str, storage: tuple[tuple[str, str], ...], as_json: bool) -> None:  # noqa: ARG001  (one form so far)
+    """Export the dataset at URL to DEST, an empty or new directory.
+
+    Each shard becomes one plain TFRecord file, and beside it an .idx file of "offset size" lines. Every block is
+    verified before it is written. Storage options go to whichever of URL and DEST is no local path.
+
+    \b
+        datafeed export /data/photos /data/photos-tfrecord --to tfrecord
+    """
+    from datafeed.converters.export import export_tfrecord
+
+    options = storage_options(storage)
+    with Ticker("export") as ticker:
+        report = export_tfrecord(
+            url,
+            dest,
+            storage_options=options if _remote(url) else None,
+            dest_options=options if _remote(dest) or not _remote(url) else None,
+            on_progress=lambda done, total: ticker.line(f"{done:,} of {total:,} records", time.monotonic()),
+        )
+    if as_json:
+        click.echo(json.dumps(asdict(report), indent=2))
+        return
+    count = f"{report.records:,} records in {report.files:,} files, {format_size(report.nbytes)}"
+    click.echo(f"exported to {safe(report.dest)}: {count}")
+
+
+def _remote(url: str) -> bool:
+    return "://" in url and not url.startswith("file://")

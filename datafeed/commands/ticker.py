@@ -1,0 +1,53 @@
+"""Show on standard error how far a command is."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+import click
+
+from datafeed.sizes import format_size
+
+_TERMINAL_S, _PLAIN_S = 0.1, 5.0
+
+
+class Ticker:
+    """Write a line of progress: renewed in place on a terminal, a plain line every few seconds elsewhere.
+
+    Args:
+        what: What is going on, in front of every line.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._live = sys.stderr.isatty()
+        self._start = time.monotonic()
+        self._next = self._start + (_TERMINAL_S if self._live else _PLAIN_S)
+        self._nbytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+    def add(self, nbytes: int) -> None:
+        """Count bytes that are done with."""
+        self._nbytes += nbytes
+        now = time.monotonic()
+        rate = self._nbytes / max(now - self._start, 1e-9)
+        self.line(f"{format_size(self._nbytes)}, {format_size(rate)}/s", now)
+
+    def line(self, text: str, now: float) -> None:
+        """Show a text, if it is time."""
+        if now < self._next:
+            return
+        self._next = now + (_TERMINAL_S if self._live else _PLAIN_S)
+        line = f"{self._what}: {text}"
+        click.echo(f"\r\x1b[K{line}" if self._live else line, err=True, nl=not self._live)
