@@ -169,7 +169,8 @@ class CorruptData(DatafeedError, ValueError):
         return _restore, (type(self), self.reason, self.shard, self.block, self.record, self.offset)
 
     def __str__(self) -> str:
-        parts = [self.shard] if self.shard else []
+        shown = self.shard if self.shard.isprintable() else repr(self.shard)
+        parts = [shown] if shown else []
         named = (("block", self.block), ("record", self.record), ("byte", self.offset))
         parts += [f"{word} {number}" for word, number in named if number >= 0]
         return f"{', '.join(parts)}: {self.reason}" if parts else self.reason
