@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import numpy as np
+import oracle
 from hypothesis import strategies as st
 
-import oracle
 from datafeed.columns import Column
-from datafeed.schema import DTYPES, INTEGER, Feature
+from datafeed.schema import DTYPES, INTEGER, Feature, Shape
 
-SHAPES: tuple[tuple[int | None, ...], ...] = ((), (), (1,), (3,), (2, 2), (0,), (None,), (None, 2), (None, 0))
+Table = tuple[list[Feature], list[Column], int]
+"""Features, a column each, and how many rows."""
+
+SHAPES: tuple[Shape, ...] = ((), (1,), (3,), (2, 2), (0,), (None,), (None, 2), (None, 0))
 
 
-def _feature(name: str, kind: str, dtype: str, shape: tuple[int | None, ...], optional: bool) -> Feature | None:
+def _feature(name: str, kind: str, dtype: str, shape: Shape, *, optional: bool = False) -> Feature | None:
     if kind == "int64" and (dtype not in INTEGER or dtype == "uint64"):
         return None
     if (kind == "float" and dtype != "float32") or (dtype in {"bytes", "utf8"} and (kind != "bytes" or len(shape) > 1)):
         return None
-    return Feature(name, kind, dtype, shape, "", optional)  # type: ignore[arg-type]  # one of the kinds
+    return Feature(name, kind, dtype, shape, optional=optional)  # type: ignore[arg-type]  # one of the kinds
 
 
 CHOICES = [
     (kind, dtype, shape)
     for kind in oracle.KINDS
     for dtype in DTYPES
-    for shape in sorted(set(SHAPES), key=repr)
-    if _feature("x", kind, dtype, shape, False)
+    for shape in SHAPES
+    if _feature("x", kind, dtype, shape)
 ]
 """Every combination that Feature accepts, and so every form of a column."""
 
@@ -36,13 +39,8 @@ NAMES = st.one_of(st.text("abé_0", min_size=1, max_size=5), st.integers(20, 140
 def features(draw: st.DrawFn, most: int = 5) -> list[Feature]:
     """Draw a few features with names of their own."""
     names = draw(st.lists(NAMES, max_size=most, unique=True))
-    made = [_feature(name, *draw(st.sampled_from(CHOICES)), draw(st.booleans())) for name in names]
+    made = [_feature(name, *draw(st.sampled_from(CHOICES)), optional=draw(st.booleans())) for name in names]
     return [feature for feature in made if feature is not None]
-
-
-def limits(feature: Feature) -> tuple[int, int]:
-    """Return the least and the greatest value of an integer dtype."""
-    return (0, 1) if feature.dtype == "bool" else (oracle._low(feature.dtype), oracle._high(feature.dtype))
 
 
 @st.composite
@@ -61,13 +59,13 @@ def cells(draw: st.DrawFn, feature: Feature) -> list[bytes | int] | None:
         return [bytes(byte & 1 for byte in raw) if feature.dtype == "bool" else raw]
     if feature.kind == "float":
         return draw(st.lists(st.binary(min_size=4, max_size=4), min_size=items, max_size=items))
-    low, high = limits(feature)
+    low, high = oracle.limits(feature)
     numbers = st.one_of(st.integers(low, high), st.sampled_from([low, high, 0, 1]))
     return draw(st.lists(numbers, min_size=items, max_size=items))
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> tuple[list[Feature], list[Column], int]:
+def tables(draw: st.DrawFn) -> Table:
     """Draw features with columns of a few rows."""
     asked = draw(features())
     rows = draw(st.integers(0, 4))
@@ -161,7 +159,7 @@ def all_forms() -> tuple[list[Feature], list[Column]]:
     rng = np.random.default_rng(5)
     asked, columns = [], []
     for i, (kind, dtype, shape) in enumerate(CHOICES):
-        feature = _feature(f"f{i}", kind, dtype, shape, i % 3 == 0)
+        feature = _feature(f"f{i}", kind, dtype, shape, optional=i % 3 == 0)
         assert feature is not None
         asked.append(feature)
         columns.append(oracle.to_column(feature, [_some(feature, rng) for _ in range(4)]))
@@ -178,5 +176,5 @@ def _some(feature: Feature, rng: np.random.Generator) -> list[bytes | int] | Non
         return [rng.integers(0, 2, items * feature.numpy_dtype.itemsize, np.uint8).tobytes()]
     if feature.kind == "float":
         return [rng.bytes(4) for _ in range(items)]
-    low, high = limits(feature)
+    low, high = oracle.limits(feature)
     return [int(value) for value in rng.integers(low, high, items, np.int64, endpoint=True)]

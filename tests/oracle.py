@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -168,33 +169,35 @@ def check(feature: Feature, kind: int, values: list[bytes | int]) -> bool:
     """Whether a feature may hold these values."""
     if kind != KINDS[feature.kind]:
         return False
-    items = feature.row_items
-    if feature.kind == "bytes" and not feature.numeric:
-        wanted = None if feature.ragged else items
-        return wanted is None or len(values) == wanted
     if feature.raw:
-        nbytes = items * feature.numpy_dtype.itemsize
-        if feature.ragged and not values:
-            return True
-        sizes = [len(value) for value in values if isinstance(value, bytes)]
-        if len(sizes) != 1 or not feature.ragged:
-            return sizes == [nbytes]
-        return sizes[0] % nbytes == 0 if nbytes else sizes[0] == 0
+        return _check_raw(feature, [len(value) for value in values if isinstance(value, bytes)])
+    if not feature.numeric:
+        return feature.ragged or len(values) == feature.row_items
     if feature.kind == "int64":
-        low, high = (0, 1) if feature.dtype == "bool" else (int(f(feature.dtype)) for f in (_low, _high))
+        low, high = limits(feature)
         if not all(isinstance(value, int) and low <= value <= high for value in values):
             return False
-    if not feature.ragged:
-        return len(values) == items
-    return len(values) % items == 0 if items else not values
+    return _check_count(feature, len(values), feature.row_items)
 
 
-def _low(dtype: str) -> int:
-    return np.iinfo(dtype).min
+def _check_raw(feature: Feature, sizes: list[int]) -> bool:
+    if feature.ragged and not sizes:
+        return True
+    return len(sizes) == 1 and _check_count(feature, sizes[0], feature.row_items * feature.numpy_dtype.itemsize)
 
 
-def _high(dtype: str) -> int:
-    return np.iinfo(dtype).max
+def _check_count(feature: Feature, count: int, wanted: int) -> bool:
+    if not feature.ragged or not wanted:
+        return count == wanted
+    return count % wanted == 0
+
+
+def limits(feature: Feature) -> tuple[int, int]:
+    """Return the least and the greatest value of an integer feature."""
+    if feature.dtype == "bool":
+        return 0, 1
+    info = np.iinfo(feature.dtype)
+    return int(info.min), int(info.max)
 
 
 def read_row(features: Sequence[Feature], record: bytes, row: int) -> list[list[bytes | int] | None]:
@@ -284,10 +287,10 @@ class Style:
     lists: int = 1
 
 
-def feature_message(kind: str, values: Sequence[bytes | int], style: Style = Style()) -> bytes:  # noqa: B008  (frozen)
+def feature_message(kind: str, values: Sequence[bytes | int], style: Style = Style()) -> bytes:
     """Write a tf.train.Feature; a float value is its 4 bytes."""
     cuts = [len(values) * i // style.lists for i in range(style.lists + 1)]
-    parts = [values[low:high] for low, high in zip(cuts, cuts[1:], strict=False)]
+    parts = [values[low:high] for low, high in itertools.pairwise(cuts)]
     return b"".join(field(KINDS[kind], _list_message(kind, part, packed=style.packed)) for part in parts)
 
 
@@ -337,7 +340,7 @@ def write_record(features: Sequence[Feature], columns: Sequence[Column], row: in
     return record
 
 
-def encode(  # noqa: PLR0917, PLR0913  (the kernel's signature)
+def encode(
     features: Sequence[Feature], columns: Sequence[Column], start: int, stop: int, limit: int
 ) -> tuple[bytes, int]:
     """Frame rows until `stop` or until one more would pass `limit` bytes; at least one."""

@@ -8,11 +8,11 @@ import tracemalloc
 import weakref
 
 import numpy as np
+import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 from datafeed._native import Block, masked_crc32c
 from datafeed.errors import CorruptRecord
 
@@ -44,7 +44,7 @@ def with_length(length: int, payload: bytes = b"data") -> bytes:
 
 
 @given(st.lists(st.binary(max_size=50), max_size=100))
-def test_block_when_records_are_whole(records):
+def test_block_when_records_are_whole(records: list[bytes]) -> None:
     """All records come back, with the count known and unknown, payload checked."""
     raw = b"".join(map(oracle.frame, records))
     for count in (-1, len(records)):
@@ -55,15 +55,15 @@ def test_block_when_records_are_whole(records):
 
 @pytest.mark.parametrize("check_payload", [False, True])
 @pytest.mark.parametrize("records", [-1, 0, 2, 3, 4, 2**62])
-def test_block_when_cut_at_every_length(records, check_payload):
+def test_block_when_cut_at_every_length(records: int, check_payload: bool) -> None:
     """Every prefix gives the oracle's verdict, with the record and byte to blame."""
     for end in range(len(RAW) + 1):
         raw = RAW[:end]
         assert verdict(raw, records, check_payload=check_payload) == expected(raw, records, check_payload=check_payload)
 
 
-def test_f46_block_when_any_bit_flips():
-    """A flip in a length or its checksum is always found; one in the payload or its checksum when payloads are checked."""
+def test_f46_block_when_any_bit_flips() -> None:
+    """A flip in a length or its checksum is always found; one in the payload or its checksum where asked for."""
     for bit in range(8 * len(RAW)):
         raw = bytearray(RAW)
         raw[bit // 8] ^= 1 << bit % 8
@@ -71,7 +71,7 @@ def test_f46_block_when_any_bit_flips():
         assert verdict(bytes(raw), 3, check_payload=False) == expected(bytes(raw), 3, check_payload=False)
 
 
-def test_f46_block_when_a_length_is_wrong_says_where():
+def test_f46_block_when_a_length_is_wrong_says_where() -> None:
     """The error names the record, the byte where it begins, and what is wrong."""
     raw = bytearray(RAW)
     raw[16] ^= 1
@@ -84,7 +84,7 @@ def test_f46_block_when_a_length_is_wrong_says_where():
     "length", [5, 2**31 - 1, 2**31, 2**32 + 4, 2**63 - 1, 2**63, 2**64 - 16, 2**64 - 12, 2**64 - 1]
 )
 @pytest.mark.parametrize("records", [-1, 2])
-def test_f47_block_when_a_length_is_huge(length, records):
+def test_f47_block_when_a_length_is_huge(length: int, records: int) -> None:
     """A length past the end is refused though its checksum is right, before anything of its size is allocated."""
     raw = oracle.frame(b"good") + with_length(length)
     tracemalloc.start()
@@ -97,19 +97,19 @@ def test_f47_block_when_a_length_is_huge(length, records):
 
 
 @pytest.mark.parametrize("records", [2**40, 2**62, 2**63 - 1])
-def test_f47_block_when_the_count_is_huge(records):
+def test_f47_block_when_the_count_is_huge(records: int) -> None:
     """A hostile count allocates no more than the bytes could hold."""
     with pytest.raises(CorruptRecord, match=f"expected {records} records, found 3"):
         Block(RAW, records)
 
 
 @given(st.binary(max_size=80), st.integers(-1, 4), st.booleans())
-def test_block_when_bytes_are_random(raw, records, check_payload):
+def test_block_when_bytes_are_random(raw: bytes, records: int, check_payload: bool) -> None:
     """Any bytes give the oracle's verdict."""
     assert verdict(raw, records, check_payload=check_payload) == expected(raw, records, check_payload=check_payload)
 
 
-def test_record_when_the_block_is_gone():
+def test_record_when_the_block_is_gone() -> None:
     """A record's view keeps the bytes alive, cannot be written, and copies nothing."""
     array = np.frombuffer(bytearray(RAW), np.uint8)
     alive = weakref.ref(array)
@@ -125,13 +125,13 @@ def test_record_when_the_block_is_gone():
 
 
 @pytest.mark.parametrize("row", [-1, 3, 2**40])
-def test_record_when_the_row_is_outside(row):
+def test_record_when_the_row_is_outside(row: int) -> None:
     """Rows outside the block raise IndexError, negative ones too."""
     with pytest.raises(IndexError, match="of a block of 3 records"):
         Block(RAW).record(row)
 
 
-def test_block_when_the_buffer_has_gaps():
+def test_block_when_the_buffer_has_gaps() -> None:
     """Bytes that are not contiguous are refused."""
     with pytest.raises((BufferError, ValueError)):
         Block(np.zeros(64, np.uint8)[::2])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 
+import native_cases as cases
 import numpy as np
+import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import native_cases as cases
-import oracle
 from datafeed._native import Block, Encoder, Parser, bytes_list
 from datafeed.columns import Column
 from datafeed.errors import RecordTooLarge, SchemaError
@@ -22,7 +22,7 @@ TEXTS = Feature("a", "bytes", "bytes", (None,))
 
 
 @given(cases.tables(), st.integers(0, 400))
-def test_encode_when_columns_are_any(table, limit):
+def test_encode_when_columns_are_any(table: cases.Table, limit: int) -> None:
     """The bytes and the count equal the oracle's, from each start, under any limit."""
     features, columns, rows = table
     encoder = Encoder(features)
@@ -32,7 +32,7 @@ def test_encode_when_columns_are_any(table, limit):
 
 
 @given(cases.tables())
-def test_encode_when_read_back(table):
+def test_encode_when_read_back(table: cases.Table) -> None:
     """What is encoded is parsed to the same columns."""
     features, columns, rows = table
     raw, count = Encoder(features).encode(columns, 0, rows, 2**40)
@@ -43,13 +43,13 @@ def test_encode_when_read_back(table):
         cases.assert_same(one, other)
 
 
-def test_encode_when_columns_have_every_form():
+def test_encode_when_columns_have_every_form() -> None:
     """Each kind, dtype and shape that a schema accepts is written as the oracle writes it."""
     features, columns = cases.all_forms()
     assert Encoder(features).encode(columns, 0, 4, 2**40) == oracle.encode(features, columns, 0, 4, 2**40)
 
 
-def test_encode_when_the_limit_is_met_exactly():
+def test_encode_when_the_limit_is_met_exactly() -> None:
     """Records go in while they fit to the byte; the first goes in whatever its size."""
     features, columns = [Feature("a", "int64", "int64")], [Column(np.arange(10))]
     size = len(oracle.encode(features, columns, 0, 1, 0)[0])
@@ -59,7 +59,7 @@ def test_encode_when_the_limit_is_met_exactly():
     assert encoder.encode(columns, 4, 4, 100) == (b"", 0)
 
 
-def test_encode_when_varints_have_every_width():
+def test_encode_when_varints_have_every_width() -> None:
     """Integers at each width's edges are written in as few bytes as they need."""
     values = [v for width in range(1, 10) for v in (2 ** (7 * width) - 1, 2 ** (7 * width) % 2**63)]
     columns = [Column(np.array([*values, -1, -(2**63), 0]))]
@@ -68,7 +68,7 @@ def test_encode_when_varints_have_every_width():
     assert Encoder(features).encode(columns, 0, rows, 2**40) == oracle.encode(features, columns, 0, rows, 2**40)
 
 
-def test_encode_when_arrays_are_read_only_or_strided():
+def test_encode_when_arrays_are_read_only_or_strided() -> None:
     """Read-only arrays are taken; ones with gaps are written as if they had none."""
     values = np.arange(20)[::2]
     read_only = np.arange(10) * 2
@@ -101,16 +101,19 @@ def test_encode_when_arrays_are_read_only_or_strided():
         (TEXTS, Column(np.zeros(2, np.uint8), np.array([0, 1, 2]), np.array([0, 2, 1]))),
         (Feature("a", "bytes", "bytes", (2,)), Column(np.zeros(2, np.uint8), np.array([0, 1, 2]), np.array([0, 1, 2]))),
         (Feature("a", "int64", "int64"), Column(np.zeros(2, np.int64), None, None, np.array([True, False]))),
-        (Feature("a", "int64", "int64", (), "", True), Column(np.zeros(2, np.int64), None, None, np.array([True]))),
+        (
+            Feature("a", "int64", "int64", (), optional=True),
+            Column(np.zeros(2, np.int64), None, None, np.array([True])),
+        ),
     ],
 )
-def test_encode_when_a_column_has_another_form(feature, column):
+def test_encode_when_a_column_has_another_form(feature: Feature, column: Column) -> None:
     """Wrong dtypes, shapes and offsets, and rows a feature must not lack, are refused by the feature's name."""
     with pytest.raises(SchemaError, match="feature 'a'"):
         Encoder([feature]).encode([column], 0, 2, 2**40)
 
 
-def test_encode_when_columns_do_not_belong_together():
+def test_encode_when_columns_do_not_belong_together() -> None:
     """Too few columns, columns of unequal length and rows outside are refused."""
     features = [Feature("a", "int64", "int64"), Feature("b", "int64", "int64")]
     columns = [Column(np.zeros(2, np.int64)), Column(np.zeros(3, np.int64))]
@@ -123,7 +126,7 @@ def test_encode_when_columns_do_not_belong_together():
             Encoder(features[:1]).encode(columns[:1], start, stop, 100)
 
 
-def test_encode_when_a_record_is_too_large():
+def test_encode_when_a_record_is_too_large() -> None:
     """A record past 2**31 - 1 bytes is refused with its row, after the rows before it; the bytes are never touched."""
     values = np.zeros(2**31 + 1, np.uint8)
     column = Column(values, np.array([0, 1, 2**31 + 1]))
@@ -134,9 +137,9 @@ def test_encode_when_a_record_is_too_large():
     assert (caught.value.row, caught.value.feature) == (1, "a")
 
 
-def test_encode_when_a_stored_row_is_left_out():
+def test_encode_when_a_stored_row_is_left_out() -> None:
     """A missing row's values stay out of the record, whatever stands in the column."""
-    feature = Feature("a", "int64", "int64", (), "", True)
+    feature = Feature("a", "int64", "int64", (), optional=True)
     column = Column(np.array([1, 2]), None, None, np.array([True, False]))
     raw, _ = Encoder([feature]).encode([column], 0, 2, 2**40)
     assert bytes(Block(raw).record(1)) == b"\x0a\x00"
@@ -144,7 +147,7 @@ def test_encode_when_a_stored_row_is_left_out():
     assert bytes(Block(raw).record(0)) == bytes(Block(full).record(0))
 
 
-def test_encoder_when_pickled():
+def test_encoder_when_pickled() -> None:
     """An encoder travels to another process."""
     columns = [Column(np.arange(2), np.array([0, 1, 2]))]
     copy = pickle.loads(pickle.dumps(Encoder([INTS])))  # noqa: S301  (our own bytes)
@@ -152,7 +155,7 @@ def test_encoder_when_pickled():
 
 
 @given(st.lists(st.binary(max_size=20), max_size=20))
-def test_bytes_list_when_offsets_are_right(parts):
+def test_bytes_list_when_offsets_are_right(parts: list[bytes]) -> None:
     """The pieces come back, from read-only arrays too."""
     values = np.frombuffer(b"".join(parts), np.uint8)
     offsets = np.cumsum([0, *map(len, parts)]).astype(np.int64)
@@ -160,13 +163,13 @@ def test_bytes_list_when_offsets_are_right(parts):
 
 
 @pytest.mark.parametrize("offsets", [[], [0, 4], [-1, 2], [0, 2, 1], [0, 2**62], [0, -(2**63), 3], [3, 0]])
-def test_bytes_list_when_offsets_are_wrong(offsets):
+def test_bytes_list_when_offsets_are_wrong(offsets: list[int]) -> None:
     """Offsets outside the values, falling, or none at all are refused."""
     with pytest.raises(SchemaError, match="offsets: expected"):
         bytes_list(np.zeros(3, np.uint8), np.array(offsets, np.int64))
 
 
-def test_bytes_list_when_dtypes_are_wrong():
+def test_bytes_list_when_dtypes_are_wrong() -> None:
     """Arrays of other dtypes are refused, not cast."""
     with pytest.raises(SchemaError, match="uint8"):
         bytes_list(np.zeros(3, np.int8), np.array([0, 3]))

@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sys
-
-import numpy as np
-import pytest
+from pathlib import Path
 
 import native_cases as cases
+import numpy as np
 import oracle
+import pytest
+
 from datafeed._native import Block, Encoder, Parser
 from datafeed.errors import SchemaError
 from datafeed.schema import Feature
@@ -55,7 +56,9 @@ for raw in tf.data.TFRecordDataset(sys.argv[1]):
         kind = feature.WhichOneof("kind")
         values = getattr(feature, kind).value if kind else []
         coded = [v.hex() if isinstance(v, bytes) else v for v in values]
-        row[name] = [kind, tf.constant(list(values), tf.float32).numpy().tobytes().hex() if kind == "float_list" else coded]
+        if kind == "float_list":
+            coded = tf.constant(list(values), tf.float32).numpy().tobytes().hex()
+        row[name] = [kind, coded]
     rows.append(row)
 json.dump(rows, open(sys.argv[2], "w"))
 """
@@ -92,7 +95,7 @@ def run(script: str, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_parse_when_tensorflow_wrote(tmp_path):
+def test_parse_when_tensorflow_wrote(tmp_path: Path) -> None:
     """Other map orders, gaps, empty lists, several strings, no kind, negatives and 40 features are read right."""
     path = tmp_path / "written"
     run(WRITE, str(path))
@@ -102,9 +105,9 @@ def test_parse_when_tensorflow_wrote(tmp_path):
         Feature("i", "int64", "int32"),
         Feature("f", "float", "float32"),
         Feature("b", "bytes", "bytes"),
-        Feature("many", "int64", "int64", (None,), "", True),
-        Feature("texts", "bytes", "utf8", (None,), "", True),
-        *(Feature(f"n{i}", "int64", "int8", (), "", True) for i in range(40)),
+        Feature("many", "int64", "int64", (None,), optional=True),
+        Feature("texts", "bytes", "utf8", (None,), optional=True),
+        *(Feature(f"n{i}", "int64", "int8", (), optional=True) for i in range(40)),
     ]
     records = [bytes(block.record(i)) for i in range(12)]
     found = Parser(features).parse([block], np.zeros(12, np.int32), np.arange(12, dtype=np.int32))
@@ -121,7 +124,7 @@ def test_parse_when_tensorflow_wrote(tmp_path):
     assert [column.values[5] for column in found[5:]] == list(range(-20, 20))
 
 
-def test_encode_when_tensorflow_reads(tmp_path):
+def test_encode_when_tensorflow_reads(tmp_path: Path) -> None:
     """TensorFlow reads the framing and every list of every form of column as the oracle wrote it down."""
     features, columns = cases.all_forms()
     raw, rows = Encoder(features).encode(columns, 0, 4, 2**40)
@@ -152,7 +155,7 @@ def _our_verdicts(kind: str, record: bytes) -> dict[str, object]:
     block = Block(oracle.frame(record))
     row = {}
     for form, shape, optional in (("fixed", (), False), ("optional", (), True), ("ragged", (None,), True)):
-        feature = Feature("a", kind, dtype, shape, "", optional)
+        feature = Feature("a", kind, dtype, shape, optional=optional)
         try:
             column = Parser([feature]).parse([block], np.zeros(1, np.int32), np.zeros(1, np.int32))[0]
         except SchemaError:
@@ -162,7 +165,7 @@ def _our_verdicts(kind: str, record: bytes) -> dict[str, object]:
     return row
 
 
-def test_f93_parse_when_lists_are_empty_agrees_with_tensorflow(tmp_path):
+def test_f93_parse_when_lists_are_empty_agrees_with_tensorflow(tmp_path: Path) -> None:
     """Empty lists, no kind, absent keys, wrong kinds, repeats and unpacked lists get tf.io.parse_example's verdict."""
     one = {"int64": [7], "float": [b"\0\0\x80?"], "bytes": [b"x"]}
     asked = []
