@@ -118,6 +118,7 @@ def test_pyzstd_seeks_in_a_shard(plain: Path, number: int) -> None:
     code = """
         import json, sys
         from pyzstd import SeekableZstdFile
+        assert SeekableZstdFile.is_seekable_format_file(sys.argv[1])
         starts = json.loads(sys.argv[2])
         with SeekableZstdFile(sys.argv[1], "r") as file:
             heads = []
@@ -125,14 +126,13 @@ def test_pyzstd_seeks_in_a_shard(plain: Path, number: int) -> None:
                 file.seek(start)
                 heads.append(file.read(20).hex())
             file.seek(0)
-            print(json.dumps([heads[::-1], len(file.read()), file.seekable_format_info[:3:2]]))
+            print(json.dumps([heads[::-1], len(file.read())]))
     """
-    heads, nbytes, info = json.loads(_run(code, path, json.dumps(starts)))
+    heads, nbytes = json.loads(_run(code, path, json.dumps(starts)))
     first = 0 if number == 0 else _blocks(0)[1][-1]
     text = plain.read_bytes()[first : first + starts[-1]]
     assert heads == [text[start : start + 20].hex() for start in starts]
     assert nbytes == len(text)
-    assert info == [len(starts), len(text)]  # each block, and the footer's frame of 0 bytes
 
 
 @pytest.mark.parametrize("number", [0, 1])
