@@ -6,17 +6,30 @@ import random
 import struct
 import threading
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typing_extensions import Buffer
 
 from datafeed.errors import CorruptData, CorruptFrame, DecompressionLimit, NotAShard
-from datafeed.frames import check_header, checksum, compress, decompress, zstd_version
+from datafeed.frames import check_header, checksum, compress, decompress, decompress_into, zstd_version
 
 _RAW = b"0123456789" * 30
 _EMPTY_XXH64 = 0x51D8E999
+
+
+def into_buffer(frame: Buffer, raw_size: int) -> bytes:
+    """Decompress with `decompress_into`, in the form of `decompress`."""
+    buffer = bytearray(raw_size)
+    decompress_into(memoryview(frame), memoryview(buffer))
+    return bytes(buffer)
+
+
+Decode = Callable[[Buffer, int], bytes]
+both = pytest.mark.parametrize("decode", [decompress, into_buffer])
 
 
 def test_compress_writes_the_documented_header() -> None:
@@ -52,6 +65,7 @@ def test_decompress_inverts_compress(raw: bytes, level: int) -> None:
     frame = compress(raw, level)
     assert decompress(frame, len(raw)) == raw
     assert decompress(memoryview(b"xx" + frame + b"yy")[2:-2], len(raw)) == raw
+    assert into_buffer(memoryview(b"xx" + frame + b"yy")[2:-2], len(raw)) == raw
 
 
 def test_checksum_is_the_low_half_of_xxh64() -> None:
@@ -62,53 +76,58 @@ def test_checksum_is_the_low_half_of_xxh64() -> None:
         checksum(b"abc")
 
 
-def test_f45_flipped_bit_is_found_wherever_it_is() -> None:
+@both
+def test_f45_flipped_bit_is_found_wherever_it_is(decode: Decode) -> None:
     """Every bit of a frame, flipped alone, is an error."""
     frame = compress(_RAW, 3)
     for bit in range(len(frame) * 8):
         wrong = bytearray(frame)
         wrong[bit // 8] ^= 1 << bit % 8
         with pytest.raises(CorruptData):
-            decompress(wrong, len(_RAW))
+            decode(wrong, len(_RAW))
 
 
-def test_f44_cut_frame_is_found_at_every_length() -> None:
+@both
+def test_f44_cut_frame_is_found_at_every_length(decode: Decode) -> None:
     """Every shorter frame is an error."""
     frame = compress(_RAW, 3)
     for nbytes in range(len(frame)):
         with pytest.raises(CorruptData):
-            decompress(frame[:nbytes], len(_RAW))
+            decode(frame[:nbytes], len(_RAW))
 
 
-def test_f53_size_other_than_the_index_names_is_refused() -> None:
+@both
+def test_f53_size_other_than_the_index_names_is_refused(decode: Decode) -> None:
     """A header that announces 10 GB, or one byte more or less, allocates nothing."""
     bomb = struct.pack("<IBQ", 0xFD2FB528, 0xE4, 10 * 10**9) + b"\x01\0\0" + b"\0" * 4
     tracemalloc.start()
     try:
         with pytest.raises(DecompressionLimit, match="announces 10000000000 raw bytes, the index 300"):
-            decompress(bomb, 300)
+            decode(bomb, 300)
         for wrong in (299, 301, 0):
             with pytest.raises(DecompressionLimit, match=f"the index {wrong}"):
-                decompress(compress(_RAW, 3), wrong)
+                decode(compress(_RAW, 3), wrong)
         assert tracemalloc.get_traced_memory()[1] < 200_000
     finally:
         tracemalloc.stop()
 
 
-def test_f53_frame_that_grows_past_its_own_size_is_refused() -> None:
+@both
+def test_f53_frame_that_grows_past_its_own_size_is_refused(decode: Decode) -> None:
     """A header that lies about the size stops libzstd at the size that the index names."""
     frame = bytearray(compress(bytes(200_000), 3))
     assert frame[4] == 0xA4
     frame[5:9] = struct.pack("<I", 70_000)
     with pytest.raises(CorruptFrame):
-        decompress(frame, 70_000)
+        decode(frame, 70_000)
 
 
-def test_f53_frame_without_content_size_is_refused() -> None:
+@both
+def test_f53_frame_without_content_size_is_refused(decode: Decode) -> None:
     """Nothing is guessed."""
     frame = zstandard.ZstdCompressor(write_checksum=True, write_content_size=False).compress(_RAW)
     with pytest.raises(DecompressionLimit, match="does not say its raw size"):
-        decompress(frame, len(_RAW))
+        decode(frame, len(_RAW))
 
 
 def test_f53_huge_window_is_refused() -> None:
@@ -119,38 +138,55 @@ def test_f53_huge_window_is_refused() -> None:
         check_header(struct.pack("<IBBI", 0xFD2FB528, 0x84, 17 << 3 | 1, 300), 300)
 
 
-def test_f53_trailing_bytes_are_an_error() -> None:
+@both
+def test_f53_trailing_bytes_are_an_error(decode: Decode) -> None:
     """One byte too many, or a second frame, is refused."""
     frame = compress(_RAW, 3)
     for rest in (b"\0", frame):
         with pytest.raises(CorruptFrame, match="unused"):
-            decompress(frame + rest, len(_RAW))
+            decode(frame + rest, len(_RAW))
 
 
-def test_f53_skippable_frame_and_dictionary_are_refused() -> None:
+@both
+def test_f53_skippable_frame_and_dictionary_are_refused(decode: Decode) -> None:
     """Neither is a block of this format."""
     with pytest.raises(CorruptFrame, match="skippable"):
-        decompress(struct.pack("<II", 0x184D2A5D, 4) + b"1234", 4)
+        decode(struct.pack("<II", 0x184D2A5D, 4) + b"1234", 4)
     words = zstandard.ZstdCompressionDict(b"some words of a dictionary" * 20, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
     plain = zstandard.ZstdCompressor(dict_data=words, write_checksum=True).compress(_RAW)
-    assert decompress(plain, len(_RAW)) == _RAW or plain[4] & 3
+    assert decode(plain, len(_RAW)) == _RAW or plain[4] & 3
     with pytest.raises(CorruptFrame, match="dictionary"):
-        decompress(struct.pack("<IBBB", 0xFD2FB528, 0x25, 7, 44) + b"\0" * 8, 44)
+        decode(struct.pack("<IBBB", 0xFD2FB528, 0x25, 7, 44) + b"\0" * 8, 44)
 
 
-def test_f53_frame_without_checksum_is_refused() -> None:
+@both
+def test_f53_frame_without_checksum_is_refused(decode: Decode) -> None:
     """What could not be verified is not read."""
     frame = zstandard.ZstdCompressor(write_checksum=False).compress(_RAW)
     with pytest.raises(CorruptFrame, match="no checksum"):
-        decompress(frame, len(_RAW))
+        decode(frame, len(_RAW))
 
 
-def test_f43_html_is_no_shard() -> None:
+@both
+def test_f43_html_is_no_shard(decode: Decode) -> None:
     """A proxy's page is shown by its first bytes."""
     with pytest.raises(NotAShard, match="<html>"):
-        decompress(b"<html><body>login</body></html>", 300)
+        decode(b"<html><body>login</body></html>", 300)
 
 
 def test_zstd_version_is_that_of_the_library() -> None:
     """The version that provenance records has three numbers."""
     assert len(zstd_version().split(".")) == 3
+
+
+def test_f45_blocks_that_end_early_or_late_are_refused() -> None:
+    """Without its checksum at its very end, libzstd would hand out a frame that it has not verified."""
+    frame = compress(_RAW * 1000, 1)
+    head = 9
+    assert not frame[head] & 1  # several blocks: the first is not the last
+    early = bytearray(frame)
+    early[head] |= 1
+    late = frame[:-4]
+    for wrong in (bytes(early), late, frame + b"1234", frame[:-4] + b"\0\0\0" + frame[-4:]):
+        with pytest.raises(CorruptFrame, match="its blocks"):
+            into_buffer(wrong, len(_RAW) * 1000)
