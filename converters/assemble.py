@@ -103,12 +103,10 @@ class Assembler:
         if task != self.at.task:
             self.at = Place(task, 0)
         bad = list(part.bad)
-        frames, offset = part.frames.data, 0
-        columns = zip(part.stored.tolist(), part.raw.tolist(), part.records.tolist(), strict=True)
-        for (stored, raw, records), skipped in zip(columns, part.skipped.tolist(), strict=False):
+        columns = zip(part.frames, part.raw.tolist(), part.records.tolist(), part.skipped[:-1].tolist(), strict=True)
+        for frame, raw, records, skipped in columns:
             self._note_bad(bad, skipped)
-            self._add(frames[offset : offset + stored], raw, records)
-            offset += stored
+            self._add(frame.data, raw, records)
             if self.complete:
                 return
         self._note_bad(bad, int(part.skipped[-1]))

@@ -64,26 +64,24 @@ class Bad:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Hold some consecutive blocks of a task, in few large buffers so that they travel without copies.
+    """Hold some consecutive blocks of a task, as arrays so that they travel without copies.
 
     Args:
-        frames: The blocks' frames, end to end.
-        stored: Each frame's bytes.
+        frames: The blocks' frames.
         raw: Each block's raw bytes.
         records: Each block's records.
         skipped: The bad items that belong to each block; one more entry for those after the task's last block.
         bad: Those bad items whose reason is kept: all for quarantine, else the first few of a task.
     """
 
-    frames: npt.NDArray[np.uint8]
-    stored: U32
+    frames: tuple[npt.NDArray[np.uint8], ...]
     raw: U32
     records: U32
     skipped: U32
     bad: tuple[Bad, ...]
 
     def __len__(self) -> int:
-        return len(self.stored)
+        return len(self.frames)
 
 
 @dataclass(slots=True)
@@ -98,12 +96,11 @@ class _Bin:
     nbytes: int = 0
 
     def close(self, rest: int) -> Part:
-        sizes = [len(frame) for frame in self.frames]
-        frames = np.frombuffer(b"".join(self.frames), np.uint8)
-        stored, raw, records, skipped = (
-            np.array(values, np.uint32) for values in (sizes, self.raw, self.records, [*self.skipped, rest])
+        frames = tuple(np.frombuffer(frame, np.uint8) for frame in self.frames)
+        raw, records, skipped = (
+            np.array(values, np.uint32) for values in (self.raw, self.records, [*self.skipped, rest])
         )
-        return Part(frames, stored, raw, records, skipped, tuple(self.bad))
+        return Part(frames, raw, records, skipped, tuple(self.bad))
 
 
 class _BadItems:

@@ -70,7 +70,7 @@ def _acquire(folder: str, path: str) -> int:
         except BlockingIOError as exc:
             held = os.pread(fd, 4096, 0)
             os.close(fd)
-            raise OutputLocked(exc.errno, f"output locked by {_who(held)}; wait for it, or stop it", folder) from exc
+            raise OutputLocked(f"{folder}: output locked by {_who(held)}; wait for it, or stop it") from exc
         os.close(fd)
 
 

@@ -129,6 +129,8 @@ def ray_cluster(address: str | None, workers: int | None) -> Iterator[int]:
     connected = bool(ray.is_initialized())
     if not connected:
         _connect(address, workers or cores())
+    elif address not in {None, "auto", found := ray.get_runtime_context().gcs_address}:
+        raise ConfigError(f"this process is connected to the Ray cluster at {found}: it cannot use {address!r}")
     try:
         yield workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
     finally:

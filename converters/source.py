@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from datafeed.columns import Columns
 from datafeed.errors import BadItem
@@ -21,9 +21,8 @@ OnError = Literal["raise", "skip", "quarantine"]
 """What a conversion does with such items: stop at the first, count them, or write them aside too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """Tell whether a file changed: compared before and after it is read."""
+class Stamp(NamedTuple):
+    """Tell whether a file changed: compared before and after it is read. A tuple: millions travel to workers."""
 
     path: str
     nbytes: int

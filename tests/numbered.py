@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from tiny import framed
 
-from datafeed._native import Block
+from datafeed._native import Block, Parser, bytes_list
 from datafeed.blockindex import read_index
 from datafeed.columns import Column
 from datafeed.converters.source import Chunk, OnBad, Stamp, Unit
@@ -111,11 +112,13 @@ def records(url: str) -> list[bytes]:
     return [bytes(block.record(row)) for block in map(reader.read, range(len(index))) for row in range(len(block))]
 
 
-def block_of(record: bytes) -> Block:
-    """Frame one record."""
-    from tiny import frame
-
-    return Block(frame(record))
+def rows_of(url: str) -> list[tuple[int, bytes]]:
+    """Read `x` and `blob` of all records of a dataset, in order."""
+    found = records(url)
+    which, rows = np.zeros(len(found), np.int32), np.arange(len(found), dtype=np.int32)
+    x, blob = Parser(list(SCHEMA)).parse([Block(framed(found))], which, rows)
+    assert blob.offsets is not None
+    return list(zip(x.values.tolist(), bytes_list(blob.values, blob.offsets), strict=True))
 
 
 def digests(folder: str | os.PathLike[str]) -> dict[str, str]:

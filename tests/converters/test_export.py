@@ -1,0 +1,153 @@
+"""Test the export, with the readers that it is made for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from numbered import Numbered, digests, records
+from tiny import framed
+
+from datafeed.converters.convert import ConvertOptions, convert
+from datafeed.converters.export import export_tfrecord
+from datafeed.errors import CorruptData, DatasetNotFound, OutputDiffers
+
+SOURCE = Numbered(400)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a dataset of several shards."""
+    out = tmp_path_factory.mktemp("dataset")
+    convert(SOURCE, str(out), ConvertOptions(shard_size=9000, block_size=700, workers=1))
+    return str(out)
+
+
+@pytest.fixture
+def exported(dataset: str, tmp_path: Path) -> Path:
+    """Return its export."""
+    export_tfrecord(dataset, str(tmp_path / "out"))
+    return tmp_path / "out"
+
+
+def _reader(program: str, *args: str) -> list[list[object]]:
+    """Run a reader in a process of its own, and return the rows that it found."""
+    done = subprocess.run([sys.executable, "-c", program, *args], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows: list[list[object]] = json.loads(done.stdout.splitlines()[-1])
+    return rows
+
+
+EXPECTED = [[row, SOURCE.expected(row).hex()] for row in range(400)]
+
+
+def test_files_hold_the_records_as_they_are(dataset: str, exported: Path) -> None:
+    """The files end to end are the framed records; each line of an index names a whole record."""
+    plain = b"".join(path.read_bytes() for path in sorted(exported.glob("*.tfrecord")))
+    assert plain == framed(records(dataset))
+    for path in exported.glob("*.idx"):
+        data = path.with_suffix(".tfrecord").read_bytes()
+        lines = [tuple(map(int, line.split(" "))) for line in path.read_text().splitlines()]
+        assert [offset for offset, _ in lines] == [sum(n for _, n in lines[:i]) for i in range(len(lines))]
+        assert sum(nbytes for _, nbytes in lines) == len(data)
+        assert all(int.from_bytes(data[o : o + 8], "little") == n - 16 for o, n in lines)
+
+
+def test_report_counts(dataset: str, tmp_path: Path) -> None:
+    """The report counts files, records and bytes, and progress reaches the end."""
+    seen: list[tuple[int, int]] = []
+    report = export_tfrecord(dataset, str(tmp_path), on_progress=lambda done, total: seen.append((done, total)))
+    files = sorted(tmp_path.glob("*.tfrecord"))
+    assert (report.files, report.records) == (len(files), 400)
+    assert report.nbytes == sum(path.stat().st_size for path in files)
+    assert seen[-1] == (400, 400)
+    assert len(seen) == len(files) > 2
+
+
+def test_destination_that_is_not_empty_is_refused(dataset: str, tmp_path: Path) -> None:
+    """Nothing is written beside files of somebody else."""
+    (tmp_path / "mine").write_bytes(b"x")
+    with pytest.raises(OutputDiffers, match="not empty: it holds 'mine'"):
+        export_tfrecord(dataset, str(tmp_path))
+    assert list(digests(tmp_path)) == ["mine"]
+
+
+def test_no_dataset_is_named(tmp_path: Path) -> None:
+    """A place without a dataset is an error, and no destination is made."""
+    with pytest.raises(DatasetNotFound):
+        export_tfrecord(str(tmp_path / "none"), str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_damaged_block_is_not_exported(tmp_path: Path) -> None:
+    """A shard with a wrong byte ends the export; the file that would hold it does not appear."""
+    convert(SOURCE, str(tmp_path / "a"), ConvertOptions(shard_size=9000, block_size=700, workers=1))
+    shard = tmp_path / "a" / "shard-000001.tfrecord.zst"
+    data = bytearray(shard.read_bytes())
+    data[100] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(CorruptData, match="shard-000001"):
+        export_tfrecord(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert sorted(digests(tmp_path / "b")) == ["shard-000000.idx", "shard-000000.tfrecord"]
+
+
+@pytest.mark.peers
+def test_tensorflow_reads_the_export(exported: Path) -> None:
+    """TensorFlow's TFRecordDataset finds every row, value for value."""
+    program = """
+import json, sys, tensorflow as tf
+spec = {"x": tf.io.FixedLenFeature([], tf.int64), "blob": tf.io.FixedLenFeature([], tf.string)}
+rows = []
+for record in tf.data.TFRecordDataset(sys.argv[1:]):
+    found = tf.io.parse_single_example(record, spec)
+    rows.append([int(found["x"]), found["blob"].numpy().hex()])
+print(json.dumps(rows))
+"""
+    assert _reader(program, *map(str, sorted(exported.glob("*.tfrecord")))) == EXPECTED
+
+
+@pytest.mark.peers
+def test_dali_reads_the_export_with_its_index(exported: Path) -> None:
+    """DALI's reader finds every row through the index files, value for value."""
+    program = """
+import json, sys
+import numpy as np
+from nvidia.dali import fn, pipeline_def
+from nvidia.dali import tfrecord as tfrec
+files = sys.argv[1:]
+@pipeline_def(batch_size=50, num_threads=1, device_id=None)
+def pipe():
+    found = fn.readers.tfrecord(
+        path=files,
+        index_path=[name.replace(".tfrecord", ".idx") for name in files],
+        features={"x": tfrec.FixedLenFeature([1], tfrec.int64, 0), "blob": tfrec.FixedLenFeature((), tfrec.string, "")},
+        name="reader",
+    )
+    return found["x"], found["blob"]
+built = pipe()
+built.build()
+rows = []
+while len(rows) < 400:
+    x, blob = built.run()
+    rows += [[int(np.array(x[i])[0]), np.array(blob[i]).tobytes().hex()] for i in range(50)]
+print(json.dumps(rows))
+"""
+    assert _reader(program, *map(str, sorted(exported.glob("*.tfrecord")))) == EXPECTED
+
+
+@pytest.mark.peers
+def test_tfrecord_package_reads_the_export_with_its_index(exported: Path) -> None:
+    """The `tfrecord` package finds every row through the index; it begins at a random one."""
+    program = """
+import json, sys
+from tfrecord.reader import tfrecord_loader
+rows = []
+for name in sys.argv[1:]:
+    for found in tfrecord_loader(name, name.replace(".tfrecord", ".idx"), {"x": "int", "blob": "byte"}):
+        rows.append([int(found["x"][0]), bytes(found["blob"]).hex()])
+print(json.dumps(rows))
+"""
+    assert sorted(_reader(program, *map(str, exported.glob("*.tfrecord")))) == EXPECTED

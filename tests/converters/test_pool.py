@@ -1,0 +1,169 @@
+"""Test that Ray makes the bytes that one process makes."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from numbered import Numbered, digests
+
+from datafeed.converters.convert import ConvertOptions, convert
+from datafeed.converters.pool import ray_cluster
+from datafeed.converters.source import Chunk, OnBad, Unit
+from datafeed.errors import BadItem, ConfigError, SourceChanged, WorkerLost
+
+SMALL = ConvertOptions(shard_size=4000, block_size=700, on_error="quarantine")
+SOURCE = Numbered(600, bad=frozenset({3, 210, 599}))
+
+
+def _with(workers: int | None, **changes: object) -> ConvertOptions:
+    return dataclasses.replace(SMALL, workers=workers, **changes)  # type: ignore[arg-type]  # tests name real options
+
+
+@pytest.fixture(scope="module")
+def inline(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return the digests that one process makes."""
+    out = tmp_path_factory.mktemp("inline")
+    assert convert(SOURCE, str(out), _with(1)).ran_on == "inline"
+    return digests(out)
+
+
+@pytest.mark.parametrize("workers", [2, 3, None])
+def test_any_number_of_ray_workers_makes_the_same_bytes(
+    tmp_path: Path, ray_workers: int, inline: dict[str, str], workers: int | None
+) -> None:
+    """Shards, index, manifest and quarantine are the same, byte for byte, and Ray really ran."""
+    report = convert(SOURCE, str(tmp_path), _with(workers))
+    assert (report.ran_on, report.workers) == ("ray", workers or ray_workers)
+    assert digests(tmp_path) == inline
+
+
+@pytest.mark.usefixtures("ray_workers")
+def test_limit_on_ray_makes_the_same_bytes(tmp_path: Path) -> None:
+    """A limit that cuts a block of a later task gives what one process gives."""
+    for name, workers in (("one", 1), ("ray", 2)):
+        assert convert(SOURCE, str(tmp_path / name), _with(workers, limit=237)).records == 237
+    assert digests(tmp_path / "one") == digests(tmp_path / "ray")
+
+
+@pytest.mark.usefixtures("ray_workers")
+def test_run_begun_inline_is_finished_on_ray(tmp_path: Path, inline: dict[str, str]) -> None:
+    """A conversion that stopped in the middle of a task goes on elsewhere, with the same bytes in the end."""
+
+    def stop(_: object) -> None:
+        if len(list(tmp_path.glob("shard-*"))) >= 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        convert(dataclasses.replace(SOURCE, read_s=0.03), str(tmp_path), _with(1), on_progress=stop)
+    report = convert(SOURCE, str(tmp_path), _with(2))
+    assert report.ran_on == "ray"
+    assert report.resumed >= 2
+    assert digests(tmp_path) == inline
+
+
+@dataclasses.dataclass(frozen=True)
+class Deadly(Numbered):
+    """Kill the process that reads the sixth unit, as often as there are files to count with."""
+
+    driver: int = 0
+    lives: tuple[str, ...] = ()
+
+    def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
+        """Read a unit, or die."""
+        for number, chunk in enumerate(super().read(unit, on_bad)):
+            if unit.name == "rows#9" and number == 1 and os.getpid() != self.driver:
+                for life in map(Path, self.lives):
+                    if life.exists():
+                        life.unlink()
+                        os.kill(os.getpid(), signal.SIGKILL)
+            yield chunk
+
+
+def _deadly(folder: Path, deaths: int) -> Deadly:
+    lives = [folder / f"life{number}" for number in range(deaths)]
+    for life in lives:
+        life.write_bytes(b"")
+    fields = {field.name: getattr(SOURCE, field.name) for field in dataclasses.fields(SOURCE)}
+    return Deadly(**fields, driver=os.getpid(), lives=tuple(map(str, lives)))
+
+
+@pytest.mark.usefixtures("ray_workers")
+def test_lost_worker_only_repeats_its_task(tmp_path: Path, inline: dict[str, str]) -> None:
+    """A worker that is killed twice in the middle of a task costs nothing but time."""
+    source = _deadly(tmp_path, 2)
+    report = convert(source, str(tmp_path / "out"), _with(2))
+    assert report.ran_on == "ray"
+    assert not list(tmp_path.glob("life*"))
+    assert digests(tmp_path / "out") == inline
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("ray_workers")
+def test_worker_lost_again_and_again_names_the_task(tmp_path: Path) -> None:
+    """A task that kills every worker ends the conversion with its name and what to try."""
+    with pytest.raises(WorkerLost, match=r"rows#9 lost its worker 4 times.*--workers 1"):
+        convert(_deadly(tmp_path, 9), str(tmp_path / "out"), _with(2))
+    assert list((tmp_path / "out").glob("shard-*"))
+    assert not list((tmp_path / "out").glob(".*"))
+
+
+@pytest.mark.usefixtures("ray_workers")
+def test_error_on_a_worker_keeps_its_class(tmp_path: Path) -> None:
+    """What a worker raises reaches the caller as it is: a bad item with its place."""
+    with pytest.raises(BadItem, match="rows:3: it is bad") as caught:
+        convert(SOURCE, str(tmp_path / "out"), _with(2, on_error="raise"))
+    assert caught.value.where == "rows:3"
+
+
+@dataclasses.dataclass(frozen=True)
+class Spoiled(Numbered):
+    """Change a file when another unit is read on a worker."""
+
+    driver: int = 0
+
+    def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
+        """Read a unit."""
+        if unit.name == "rows#9" and os.getpid() != self.driver:
+            Path(self.folder, "9").write_bytes(b"changed")
+        yield from super().read(unit, on_bad)
+
+
+@pytest.mark.usefixtures("ray_workers")
+def test_f05_source_changed_on_a_worker(tmp_path: Path) -> None:
+    """A file that changes while a worker reads it is found afterwards."""
+    for number in range(12):
+        (tmp_path / str(number)).write_bytes(b"x")
+    source = Spoiled(600, folder=str(tmp_path), driver=os.getpid())
+    with pytest.raises(SourceChanged, match="/9' changed"):
+        convert(source, str(tmp_path) + ".out", _with(2))
+
+
+@pytest.mark.usefixtures("ray_workers")
+def test_another_address_than_the_connected_one_is_refused() -> None:
+    """A process that is connected to one Ray cluster cannot be sent to another."""
+    with pytest.raises(ConfigError, match="connected to the Ray cluster at"), ray_cluster("10.0.0.1:6379", 2):
+        pass
+
+
+@pytest.mark.slow
+def test_local_ray_ends_with_the_conversion(tmp_path: Path) -> None:
+    """A conversion starts a Ray of its own, finds modules there, stops it, and leaves no process or line behind."""
+    code = f"""
+import os, psutil
+from numbered import Numbered
+from datafeed.converters.convert import ConvertOptions, convert
+if __name__ == "__main__":
+    report = convert(Numbered(200), {str(tmp_path)!r}, ConvertOptions(workers=2))
+    left = [process.name() for process in psutil.Process().children(recursive=True)]
+    print(report.ran_on, report.records, left)
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("ray 200 []\n", "")
