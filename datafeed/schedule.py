@@ -105,7 +105,9 @@ def within(order: FullOrder, layout: Layout, span: Span, room: int) -> Iterator[
                 held[block] = None
                 held.move_to_end(block)
             frees = tuple(held.popitem(last=False)[0] for _ in range(max(0, len(held) - room)))
-            yield Step(start + low, blocks, rows, tuple(_runs(np.sort(fresh), layout)), frees)
+            ascending = np.sort(np.array(fresh, np.int32))
+            loads = _runs(layout, np.zeros(len(fresh), np.int64), ascending)
+            yield Step(start + low, blocks, rows, tuple(loads.runs), frees)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,36 +123,47 @@ class _Uses:
 
 
 def _steps(layout: Layout, span: Span, start: int, uses: _Uses) -> Iterator[Step]:
-    loads, frees = _by_batch(uses.due, uses.fresh, span), _by_batch(uses.last, uses.done, span)
-    for number, low in enumerate(range(0, len(uses.blocks), span.batch_size)):
-        part = slice(low, low + span.batch_size)
-        fresh = loads.get(number)
+    batch_size = span.batch_size
+    batch, fresh = _by_batch(uses.due // batch_size, uses.fresh)
+    loads = _runs(layout, batch, fresh)
+    free_batch, done = _by_batch(uses.last // batch_size, uses.done)
+    frees = done.tolist()
+    starts = range(0, len(uses.blocks), batch_size)
+    numbers = np.arange(len(starts) + 1)
+    load_bounds = np.searchsorted(loads.batch, numbers).tolist()
+    free_bounds = np.searchsorted(free_batch, numbers).tolist()
+    for number, low in enumerate(starts):
         yield Step(
             start + low,
-            uses.blocks[part],
-            uses.rows[part],
-            () if fresh is None else tuple(_runs(fresh, layout)),
-            tuple(frees[number].tolist()) if number in frees else (),
+            uses.blocks[low : low + batch_size],
+            uses.rows[low : low + batch_size],
+            tuple(loads.runs[load_bounds[number] : load_bounds[number + 1]]),
+            tuple(frees[free_bounds[number] : free_bounds[number + 1]]),
         )
 
 
-def _by_batch(at: Numbers, blocks: Blocks, span: Span) -> dict[int, Blocks]:
-    """Group blocks by the batch of the position at which they are used; within a batch by number."""
-    batch = at // span.batch_size
+def _by_batch(batch: Numbers, blocks: Blocks) -> tuple[Numbers, Blocks]:
+    """Sort uses of blocks by batch, then by block."""
     order = np.lexsort((blocks, batch))
-    batch, blocks = batch[order], blocks[order]
-    numbers, begins = np.unique(batch, return_index=True)
-    return dict(zip(numbers.tolist(), np.split(blocks, begins[1:]), strict=True)) if len(numbers) else {}
+    return batch[order], blocks[order]
 
 
-def _runs(blocks: Blocks, layout: Layout) -> Iterator[tuple[int, int]]:
-    """Join ascending blocks into runs that stay within an extent."""
-    if not len(blocks):
-        return
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """Hold runs of blocks, (start, end), with the batch that needs each."""
+
+    batch: Numbers
+    runs: list[tuple[int, int]]
+
+
+def _runs(layout: Layout, batch: Numbers, blocks: Blocks) -> _Runs:
+    """Join blocks, ascending within each batch, into runs that stay within a batch and an extent."""
     extent = np.searchsorted(layout.extents, blocks, side="right")
-    breaks = np.flatnonzero((blocks[1:] != blocks[:-1] + 1) | (extent[1:] != extent[:-1])) + 1
-    for run in np.split(blocks, breaks):
-        yield int(run[0]), int(run[-1]) + 1
+    joined = (blocks[1:] == blocks[:-1] + 1) & (extent[1:] == extent[:-1]) & (batch[1:] == batch[:-1])
+    breaks = np.flatnonzero(~joined)
+    first = np.concatenate(([0], breaks + 1))[: len(blocks)]
+    last = np.concatenate((breaks, [len(blocks) - 1]))[: len(first)]
+    return _Runs(batch[first], list(zip(blocks[first].tolist(), (blocks[last] + 1).tolist(), strict=True)))
 
 
 def _first_uses(blocks: Blocks, at: Numbers) -> tuple[Numbers, Blocks]:
