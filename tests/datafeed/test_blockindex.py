@@ -128,6 +128,32 @@ def test_f49_index_of_an_older_state_is_stale() -> None:
         read_index(store, manifest)
 
 
+def test_f49_index_that_differs_in_a_checksum_alone_is_stale() -> None:
+    """Equal in size, counts and sums, whole by its own CRC: its SHA-256 still differs."""
+    store, manifest = _dataset()
+    data = store.read("blocks.idx")
+    index = read_index(store, manifest)
+    facts = [index.stored, index.raw, index.records, index.checksum ^ np.uint32(1)]
+    shards = [BlockColumns(*(values[part].astype(np.uint32) for values in facts)) for part in (slice(3), slice(3, 6))]
+    other = encode_index(manifest.dataset_id, shards)
+    assert len(other) == len(data)
+    assert other != data
+    tiny.damage(store, "blocks.idx", other)
+    with pytest.raises(StaleIndex, match="SHA-256"):
+        read_index(store, manifest)
+
+
+def test_f48_table_has_a_checksum_of_its_own() -> None:
+    """Even where the manifest's SHA-256 is that of the damaged file, a flip in the table is found."""
+    store, manifest = _dataset()
+    data = store.read("blocks.idx")
+    for byte in range(12, 32 + 2 * 16 + 4):
+        wrong = bytearray(data)
+        wrong[byte] ^= 1
+        with pytest.raises(CorruptIndex, match="CRC32C of its table"):
+            read_index(store, _replace(store, manifest, bytes(wrong)))
+
+
 def test_f50_index_of_another_dataset_is_refused() -> None:
     """Both ids are named."""
     store, manifest = _dataset()

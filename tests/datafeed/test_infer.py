@@ -95,6 +95,14 @@ def test_f58_two_kinds_of_one_feature_are_refused() -> None:
     assert (caught.value.row, caught.value.feature) == (2, "f")
 
 
+def test_f58_record_cut_anywhere_is_refused() -> None:
+    """A length that passes the record's end is not cut to fit."""
+    whole = tiny.example({"x": [1, 2], "y": b"abc"})
+    for nbytes in range(1, len(whole)):
+        with pytest.raises(SchemaError, match="expected a tf.train.Example"):
+            infer_schema([whole[:nbytes]])
+
+
 @given(st.binary(max_size=60))
 def test_f58_hostile_bytes_are_a_schema_error_or_a_schema(data: bytes) -> None:
     """Nothing else comes out of any bytes."""

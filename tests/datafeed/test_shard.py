@@ -13,6 +13,7 @@ import tiny
 from crc32c import crc32c
 
 from datafeed.errors import CorruptData, CorruptIndex, NotAShard, TruncatedShard, UnsupportedVersion
+from datafeed.footer import encode_footer
 from datafeed.frames import compress
 from datafeed.seektable import decode_table, encode_table
 from datafeed.shard import Place, ShardWriter, make_header, read_footer, shard_name
@@ -167,6 +168,28 @@ def test_later_version_is_refused_by_its_number(store: Store) -> None:
     tiny.damage(store, "later", bytes(data))
     with pytest.raises(UnsupportedVersion, match="version 2 of the format, known is 1"):
         read_footer(store, "later")
+
+
+@pytest.mark.parametrize(("records", "total"), [([1, 2, 3], 7), ([1, 0, 5], 6)])
+def test_f51_counts_that_contradict_each_other_are_refused(store: Store, records: list[int], total: int) -> None:
+    """A footer whose CRC is right still has to add up, and no block is empty."""
+    footer = read_footer(store, shard_name(7))
+    data = store.read(shard_name(7))
+    end = int(footer.blocks.stored.sum())
+    facts: dict[str, object] = {
+        "header": footer.header.to_json(),
+        "number": 7,
+        "begin": {"task": 7, "block": 0},
+        "end": {"task": 8, "block": 0},
+        "skipped": 0,
+        "last": True,
+        "records": total,
+    }
+    frame = encode_footer(facts, np.array(records, np.uint32), footer.digest)
+    table = encode_table(footer.blocks.stored, footer.blocks.raw, footer.blocks.checksum, len(frame))
+    tiny.damage(store, "wrong", data[:end] + frame + table)
+    with pytest.raises(CorruptIndex, match=f"counts {total} records, its blocks 6"):
+        read_footer(store, "wrong")
 
 
 def test_missing_shard_is_a_file_not_found_error(store: Store) -> None:
