@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -42,7 +43,7 @@ def command(*, url: str, form: str, count: int | None, storage: tuple[tuple[str,
 
     dataset = Dataset(url, storage_options(storage))
     end = len(dataset) if count is None else min(count, len(dataset))
-    out = click.get_binary_stream("stdout")
+    out = sys.stdout.buffer
     if form == "jsonl":
         _write_lines(dataset, end, out)
     else:

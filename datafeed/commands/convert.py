@@ -23,7 +23,13 @@ _KINDS = ("image-folder", "parquet", "csv", "jsonl", "tfrecord")
 @click.argument("dest")
 @click.option("--from", "kind", metavar="KIND", help=f"What SOURCE is: {', '.join(_KINDS)}. Detected by default.")
 @click.option("--shard-size", metavar="SIZE", default="100MB", show_default=True, help="Stored bytes of a shard.")
-@click.option("--block-size", metavar="SIZE", default="256KiB", show_default=True, help="Raw bytes of a block, the unit of reading.")
+@click.option(
+    "--block-size",
+    metavar="SIZE",
+    default="256KiB",
+    show_default=True,
+    help="Raw bytes of a block, the unit of reading.",
+)
 @click.option("--level", type=int, help="The zstd level, -100 to 22. Chosen by a sample of the data by default.")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes that encode; the cores by default.")
 @click.option(

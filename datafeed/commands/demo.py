@@ -13,7 +13,10 @@ import click
 @click.option("--shard-size", metavar="SIZE", default="40kB", show_default=True, help="As of `datafeed convert`.")
 @click.option("--block-size", metavar="SIZE", default="2KiB", show_default=True, help="As of `datafeed convert`.")
 @click.option("--epochs", type=click.IntRange(min=1), default=10, show_default=True, help="Passes over the digits.")
-def command(*, folder: Path | None, shard_size: str, block_size: str, epochs: int) -> None:
+@click.option(
+    "--digits", type=click.IntRange(100, 1797), default=1797, show_default=True, help="How many of them to use."
+)
+def command(*, folder: Path | None, shard_size: str, block_size: str, epochs: int, digits: int) -> None:
     """Convert, train and compare on handwritten digits.
 
     Writes scikit-learn's digits as PNG files, converts them, trains a small network through Loader, and the same one
@@ -27,5 +30,5 @@ def command(*, folder: Path | None, shard_size: str, block_size: str, epochs: in
     """
     from datafeed.demo import DemoOptions, run_demo
 
-    if not run_demo(DemoOptions(folder, shard_size, block_size, epochs), click.echo):
+    if not run_demo(DemoOptions(folder, shard_size, block_size, epochs, digits), click.echo):
         sys.exit(1)

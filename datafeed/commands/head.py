@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 @click.command("head")
 @click.argument("url")
-@click.option("-n", "count", metavar="N", type=click.IntRange(min=1), default=5, show_default=True, help="How many samples.")
+@click.option(
+    "-n", "count", metavar="N", type=click.IntRange(min=1), default=5, show_default=True, help="How many samples."
+)
 @storage_option
 @json_option
 def command(*, url: str, count: int, storage: tuple[tuple[str, str], ...], as_json: bool) -> None:

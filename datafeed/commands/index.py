@@ -14,7 +14,9 @@ from datafeed.sizes import format_size, parse_size
 @click.command("index")
 @click.argument("url")
 @click.option("--rebuild", is_flag=True, help="Write the index of a converted dataset anew, from its shards.")
-@click.option("--block-size", metavar="SIZE", help="Bytes of records read at once, for plain TFRecords.  [default: 256KiB]")
+@click.option(
+    "--block-size", metavar="SIZE", help="Bytes of records read at once, for plain TFRecords.  [default: 256KiB]"
+)
 @storage_option
 @json_option
 def command(

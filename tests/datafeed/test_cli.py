@@ -55,11 +55,16 @@ def test_an_unknown_command_is_wrong_usage() -> None:
 
 @pytest.mark.parametrize(
     "code",
-    ["import datafeed", "import datafeed.cli", "from datafeed.cli import main; main(['convert', '--help'], standalone_mode=False)"],
+    [
+        "import datafeed",
+        "import datafeed.cli",
+        "from datafeed.cli import main; main(['convert', '--help'], standalone_mode=False)",
+    ],
 )
 def test_nothing_heavy_is_imported_when_light(code: str) -> None:
     """The package, the command line and its help start without torch and the optional packages."""
-    program = f"import sys\n{code}\nfound = [name for name in {HEAVY!r} if name in sys.modules]\nprint(found, file=sys.stderr)"
+    shown = f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    program = f"import sys\n{code}\n{shown}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stderr == "[]\n"
 
