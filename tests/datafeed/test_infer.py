@@ -99,7 +99,7 @@ def test_f58_record_cut_anywhere_is_refused() -> None:
     """A length that passes the record's end is not cut to fit."""
     whole = tiny.example({"x": [1, 2], "y": b"abc"})
     for nbytes in range(1, len(whole)):
-        with pytest.raises(SchemaError, match="expected a tf.train.Example"):
+        with pytest.raises(SchemaError, match=r"expected a tf\.train\.Example"):
             infer_schema([whole[:nbytes]])
 
 
