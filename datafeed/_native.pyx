@@ -283,15 +283,15 @@ cdef extern from *:
 
     /* What is known of an entry before it is read. Entries mostly follow each other as in the record before. */
     typedef struct {
-        u64 head[DF_HEAD_WORDS], mask[DF_HEAD_WORDS];  /* the lead up to 0x12, without the entry's length */
+        u64 head[DF_HEAD_WORDS], mask[DF_HEAD_WORDS];  /* the lead up to 0x12, an integer's without the length */
         u8 *out;
         const u8 *key;
         u32 key_len, head_len, item_size, next;
         int feature;  /* -1 for one that is not asked for */
-        u8 quick, kind, code, words;
+        u8 kind, code, words;
     } df_node;
 
-    #define DF_STRANGERS 64  /* how many entries not asked for are remembered */
+    #define DF_STRANGERS 32  /* how many entries not asked for are remembered */
 
     static inline int df_varint(const u8 **pp, const u8 *e, u64 *out) {
         const u8 *p = *pp;
@@ -315,8 +315,11 @@ cdef extern from *:
 
     static inline int df_put_int(u8 code, u8 *out, i64 v) {
         #define DF_PUT(type) { type narrow = (type)v; memcpy(out, &narrow, sizeof narrow); return (i64)narrow == v; }
+        if (code == DF_I64) {
+            memcpy(out, &v, 8);
+            return 1;
+        }
         switch (code) {
-            case DF_I64: memcpy(out, &v, 8); return 1;
             case DF_I32: DF_PUT(int32_t)
             case DF_U8: DF_PUT(uint8_t)
             case DF_U16: DF_PUT(uint16_t)
@@ -652,17 +655,18 @@ cdef extern from *:
 
     static void df_make_nodes(const df_schema *schema, df_node *nodes) {  /* count + 1 + DF_STRANGERS, zeroed */
         nodes[0].feature = -1;
+        nodes[0].mask[0] = 255;
         for (u32 i = 0; i < schema->count + DF_STRANGERS; i++) {
             df_node *node = &nodes[i + 1];
             nodes[i].next = i + 1;
             node->feature = -1;
+            node->mask[0] = 255;  /* an entry must begin with the 0 in `head` then; df_quick refuses it by its lengths */
             if (i >= schema->count) continue;
             const df_spec *spec = &schema->specs[i];
             node->key = spec->name;
             node->key_len = spec->name_len;
             node->feature = (int)i;
             node->item_size = spec->item_size;
-            node->quick = spec->quick;
             node->kind = spec->kind;
             node->code = spec->code;
             if (!spec->quick) continue;
@@ -671,6 +675,10 @@ cdef extern from *:
             u8 mask[8 * DF_HEAD_WORDS] = {255, 0}, head[8 * DF_HEAD_WORDS] = {0};
             memset(mask + 2, 255, node->head_len - 2);
             memcpy(head, spec->lead, node->head_len);
+            if (spec->kind == DF_FLOAT_KIND) {
+                head[1] = (u8)(node->head_len + 7);
+                mask[1] = 255;
+            }
             memcpy(node->mask, mask, sizeof mask);
             memcpy(node->head, head, sizeof head);
         }
@@ -692,19 +700,19 @@ cdef extern from *:
         u8 *out = node->out + row * node->item_size;
         u64 lengths = df_load64(q) & 0xffffffffffu;
         if (node->kind == DF_FLOAT_KIND) {
-            if (lengths != 0x040a061208u || p[1] != node->head_len + 7) return 0;
+            if (lengths != 0x040a061208u) return 0;
             memcpy(out, q + 5, 4);
             return node->head_len + 9;
         }
-        u64 n = lengths >> 32;
-        if (n - 1 > 7 || lengths != 0x000a021a04u + n * 0x0100010001u || p[1] != node->head_len + 3 + n) return 0;
+        u64 n = (u64)p[1] - node->head_len - 3;  /* of the payload */
+        if (n - 1 > 7 || lengths != 0x000a021a04u + n * 0x0100010001u) return 0;
         u64 shift = 64 - 8 * n, w = df_load64(q + 5) << shift;
         if ((w & DF_TOPS) != (DF_TOPS << shift ^ (u64)1 << 63)) return 0;  /* all bytes but the last go on */
         w = (w & ~DF_TOPS) >> shift;
         w = (w & 0x7f007f007f007f00u) >> 1 | (w & 0x007f007f007f007fu);
         w = (w & 0x3fff00003fff0000u) >> 2 | (w & 0x00003fff00003fffu);
         w = (w & 0x0fffffff00000000u) >> 4 | (w & 0x000000000fffffffu);
-        return df_put_int(node->code, out, (i64)w) ? (u32)(node->head_len + 5 + n) : 0;
+        return df_put_int(node->code, out, (i64)w) ? (u32)p[1] + 2 : 0;
     }
 
     typedef struct {
@@ -752,13 +760,15 @@ cdef extern from *:
 
     static inline int df_fast(df_parsing *ps, df_row r, u64 row) {
         const u8 *p = r.p, *e = r.e;
+        const u8 *quick_end = e;  /* where df_quick can no longer look as far as it does */
+        if (r.limit - e < DF_QUICK_REACH) quick_end = r.limit - p < DF_QUICK_REACH ? p : r.limit - DF_QUICK_REACH;
         u32 got = 0, at = 0;
         df_range value;
         if (!df_exact(&p, e, 0x0a)) return 0;
         for (; p < e;) {
             u32 *guess = &ps->nodes[at].next;
             const df_node *node = &ps->nodes[*guess];
-            if (node->quick && r.limit - p >= DF_QUICK_REACH) {
+            if (p < quick_end) {
                 u32 n = df_quick(node, row, p);
                 if (n) {
                     if (n > (u64)(e - p) || ps->seen[node->feature] == row + 1) return 0;
@@ -787,13 +797,12 @@ cdef extern from *:
 
     static const df_fault df_no_fault = {0, -1, -1, -1, 0, 0};
 
-    static int df_locate(const df_block *blocks, u64 count, const int32_t *which, const int32_t *rows, u64 n,
-                         df_row *out, df_fault *fault) {
+    /* Find the rows; blocks[i] is row i's block, NULL where there is none. */
+    static int df_locate(const df_block *const *blocks, const int32_t *rows, u64 n, df_row *out, df_fault *fault) {
         for (u64 i = 0; i < n; i++) {
+            const df_block *block = blocks[i];
             fault->row = (i64)i;
-            if (which[i] < 0 || (u64)which[i] >= count || rows[i] < 0) return fault->code = DF_BAD_INDEX;
-            const df_block *block = &blocks[which[i]];
-            if ((u64)rows[i] >= block->count) return fault->code = DF_BAD_INDEX;
+            if (!block || rows[i] < 0 || (u64)rows[i] >= block->count) return fault->code = DF_BAD_INDEX;
             df_record record = block->records[rows[i]];
             out[i].p = block->data + record.offset;
             out[i].e = out[i].p + record.length;
@@ -1201,8 +1210,8 @@ cdef extern from *:
     int df_walk(const uint8_t *data, uint64_t nbytes, int64_t wanted, int check, df_walked *out) noexcept nogil
     void df_make_lead(df_spec *spec) noexcept nogil
     void df_make_slots(const df_schema *schema, uint32_t *slots) noexcept nogil
-    int df_locate(const df_block *blocks, uint64_t count, const int32_t *which, const int32_t *rows, uint64_t n,
-                  df_row *out, df_fault *fault) noexcept nogil
+    int df_locate(const df_block **blocks, const int32_t *rows, uint64_t n, df_row *out,
+                  df_fault *fault) noexcept nogil
     void df_make_nodes(const df_schema *schema, df_node *nodes) noexcept nogil
     int df_parse(const df_schema *schema, df_out *outs, df_node *nodes, const df_row *rows, uint64_t n,
                  uint64_t *seen, df_range *entries, df_fault *fault) noexcept nogil
@@ -1286,6 +1295,7 @@ cdef class Block:
     cdef bint _held
     cdef object _memory
     cdef df_walked _walked
+    cdef df_block _block
 
     def __cinit__(self, raw, Py_ssize_t records=-1, *, bint check_payload=False):
         cdef int code
@@ -1299,6 +1309,10 @@ cdef class Block:
         if code != DF_OK:
             raise CorruptRecord(_walk_reason(code, self, records), record=self._walked.count,
                                 offset=self._walked.offset)
+        self._block.data = <const uint8_t *>self._view.buf
+        self._block.nbytes = <uint64_t>self._view.len
+        self._block.records = self._walked.records
+        self._block.count = self._walked.count
         self._memory = memoryview(raw).toreadonly().cast("B") if self._view.len else memoryview(b"")
 
     def __dealloc__(self):
@@ -1478,13 +1492,13 @@ cdef class Parser(_Layout):
         cdef int code
         cdef uint64_t n
         cdef uint32_t i, count = self._schema.count
-        cdef list held = list(blocks)
+        cdef list held = []
         which = _indices(which, "which")
         rows = _indices(rows, "rows")
         if len(which) != len(rows):
             raise ValueError(f"expected as many block numbers as rows, found {len(which)} and {len(rows)}")
         n = len(rows)
-        cdef _Memory located = _locate(held, which, rows, n)
+        cdef _Memory located = _locate(blocks, which, rows, n, held)
         cdef _Memory out_memory = _Memory(count, sizeof(df_out))
         cdef _Memory seen = _Memory(count, sizeof(uint64_t))
         cdef _Memory entries = _Memory(count, sizeof(df_range))
@@ -1557,33 +1571,38 @@ cdef class Parser(_Layout):
         return _column(values, offsets, inner, present)
 
 
-cdef _Memory _locate(list held, object which, object rows, uint64_t n):
+cdef list _choose(object blocks, const int32_t *which, Py_ssize_t n, const df_block **chosen):
+    # Only the blocks asked for are looked at: there may be many more than rows. The list keeps them alive.
+    cdef Py_ssize_t i, count = len(blocks)
+    cdef list held = []
+    cdef Block block
+    for i in range(n):
+        if not 0 <= which[i] < count:
+            continue
+        found = blocks[which[i]]
+        if found is None:
+            continue
+        if not isinstance(found, Block):
+            raise TypeError(f"blocks: expected a Block or None, found {type(found).__name__}")
+        block = found
+        chosen[i] = &block._block
+        held.append(block)
+    return held
+
+
+cdef _Memory _locate(object blocks, object which, object rows, Py_ssize_t n, list held):
     cdef df_fault fault = _NO_FAULT
     cdef int code
-    cdef Py_ssize_t i
-    cdef uint64_t count = len(held)
-    cdef Block block
-    cdef _Memory block_memory = _Memory(count, sizeof(df_block))
-    cdef _Memory located = _Memory(n, 3 * sizeof(void *))
-    cdef df_block *blocks = <df_block *>block_memory.p
-    for i in range(<Py_ssize_t>count):
-        if held[i] is None:
-            continue
-        if not isinstance(held[i], Block):
-            raise TypeError(f"blocks: expected a Block or None, found {type(held[i]).__name__}")
-        block = held[i]
-        blocks[i].data = <const uint8_t *>block._view.buf
-        blocks[i].nbytes = <uint64_t>block._view.len
-        blocks[i].records = block._walked.records
-        blocks[i].count = block._walked.count
-    cdef const int32_t *which_at = <const int32_t *>_address(which, PyBUF_SIMPLE)
+    cdef _Memory memory = _Memory(n, sizeof(void *)), located = _Memory(n, sizeof(df_row))
+    cdef const df_block **chosen = <const df_block **>memory.p
     cdef const int32_t *rows_at = <const int32_t *>_address(rows, PyBUF_SIMPLE)
+    held.append(_choose(blocks, <const int32_t *>_address(which, PyBUF_SIMPLE), n, chosen))
     with nogil:
-        code = df_locate(blocks, count, which_at, rows_at, n, <df_row *>located.p, &fault)
+        code = df_locate(chosen, rows_at, n, <df_row *>located.p, &fault)
     if code != DF_OK:
         number, row = int(which[fault.row]), int(rows[fault.row])
-        block_count = f"{len(held[number])} records" if 0 <= number < len(held) and held[number] is not None else "none"
-        raise IndexError(f"position {fault.row}: no record {row} in block {number} of {count} blocks ({block_count})")
+        there = f"of {chosen[fault.row].count} records" if chosen[fault.row] != NULL else "which is not there"
+        raise IndexError(f"position {fault.row}: no record {row} in block {number} {there} ({len(blocks)} blocks)")
     return located
 
 
