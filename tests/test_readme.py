@@ -47,7 +47,7 @@ def test_the_first_example_is_short() -> None:
 
 
 def test_generated_parts_are_up_to_date() -> None:
-    """The help and the worked example are those of this code; `PYTHONPATH=. python tests/readme_help.py` writes them."""
+    """Help and worked example are those of this code; `PYTHONPATH=. python tests/readme_help.py` writes them."""
     assert renewed(TEXT) == TEXT
 
 
@@ -79,9 +79,8 @@ def test_quoted_results_are_committed() -> None:
 
 def test_links_lead_somewhere() -> None:
     """A relative link names a file of the repository, an anchor a heading."""
-    headings = {
-        re.sub(r"[^\w -]", "", line.lower()).replace(" ", "-") for line in re.findall(r"^#+ (.*)$", TEXT, re.MULTILINE)
-    }
+    lines = re.findall(r"^#+ (.*)$", TEXT, re.MULTILINE)
+    headings = {re.sub(r"[^\w -]", "", line.lower()).replace(" ", "-") for line in lines}
     for target in re.findall(r"\]\(([^)]+)\)", TEXT):
         if target.startswith("#"):
             assert target[1:] in headings, target
