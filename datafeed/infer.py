@@ -70,6 +70,8 @@ def _look(record: memoryview, seen: dict[str, _Seen]) -> None:
     for name, (kind, values) in _example(record).items():
         if not kind:
             continue
+        if not name:
+            raise SchemaError("a feature has no name, so no schema can hold it")
         known = seen.setdefault(name, _Seen(kind))
         if known.kind != kind:
             raise SchemaError(f"it is a {kind} list here, a {known.kind} list before", feature=name)

@@ -80,4 +80,4 @@ def test_threads_never_share_a_loan() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
-    assert pool.free <= 24
+    assert pool.free <= 8 * (3 + 3 + 1)  # a thread's loans, those that they replace, the loop's last one

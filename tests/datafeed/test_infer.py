@@ -95,6 +95,13 @@ def test_f58_two_kinds_of_one_feature_are_refused() -> None:
     assert (caught.value.row, caught.value.feature) == (2, "f")
 
 
+def test_f58_feature_without_a_name_is_refused() -> None:
+    """With its record."""
+    with pytest.raises(SchemaError, match="no name") as caught:
+        infer_schema([tiny.record(0), tiny.example({"": [1]})])
+    assert caught.value.row == 1
+
+
 def test_f58_record_cut_anywhere_is_refused() -> None:
     """A length that passes the record's end is not cut to fit."""
     whole = tiny.example({"x": [1, 2], "y": b"abc"})
