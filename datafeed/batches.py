@@ -33,14 +33,18 @@ def to_texts(feature: Feature, column: Column) -> Texts:
     """Return a bytes or utf8 column as a list of values, or of lists of values.
 
     Raises:
-        SchemaError: A utf8 feature holds bytes that are not UTF-8.
+        SchemaError: A utf8 feature holds bytes that are not UTF-8; with `row` and `feature` set.
     """
     assert column.offsets is not None
     flat = column.values.view(np.uint8)
     if not feature.shape:
         return _decoded(feature, bytes_list(flat, column.offsets))
     assert column.inner is not None
-    values = _decoded(feature, bytes_list(flat, column.inner))
+    try:
+        values = _decoded(feature, bytes_list(flat, column.inner))
+    except SchemaError as exc:
+        row = int(np.searchsorted(column.offsets, exc.row, side="right")) - 1
+        raise SchemaError(exc.reason, row, feature.name) from exc
     bounds = column.offsets.tolist()
     return [values[start:end] for start, end in itertools.pairwise(bounds)]  # type: ignore[return-value]  # a slice of either
 
@@ -48,10 +52,14 @@ def to_texts(feature: Feature, column: Column) -> Texts:
 def _decoded(feature: Feature, values: list[bytes]) -> list[bytes] | list[str]:
     if feature.dtype != "utf8":
         return values
+    texts: list[str] = []
     try:
-        return [value.decode() for value in values]
+        for value in values:
+            texts.append(value.decode())  # noqa: PERF401  (its length tells which value failed)
     except UnicodeDecodeError as exc:
-        raise SchemaError(f"expected UTF-8, found {exc.object[:40]!r}: {exc.reason}", feature=feature.name) from exc
+        reason = f"expected UTF-8, found {exc.object[:40]!r}: {exc.reason}"
+        raise SchemaError(reason, len(texts), feature.name) from exc
+    return texts
 
 
 def to_arrays(schema: Schema, columns: Sequence[Column]) -> dict[str, Array | Texts | list[Array]]:
@@ -66,7 +74,8 @@ def to_arrays(schema: Schema, columns: Sequence[Column]) -> dict[str, Array | Te
         elif column.offsets is None:
             out[feature.name] = column.values
         else:
-            out[feature.name] = np.split(column.values, column.offsets[1:-1])
+            bounds = column.offsets.tolist()
+            out[feature.name] = [column.values[start:end] for start, end in itertools.pairwise(bounds)]
         if column.present is not None:
             out[f"{feature.name}.present"] = column.present.view(np.bool_)
     return out
@@ -82,9 +91,22 @@ def to_sample(schema: Schema, columns: Sequence[Column], row: int = 0) -> dict[s
         if column.present is not None and not column.present[row]:
             sample[feature.name] = None
         elif not feature.numeric:
-            sample[feature.name] = to_texts(feature, column)[row]
+            sample[feature.name] = _text(feature, column, row)
         elif column.offsets is None:
             sample[feature.name] = column.values[row]
         else:
             sample[feature.name] = column.values[column.offsets[row] : column.offsets[row + 1]]
     return sample
+
+
+def _text(feature: Feature, column: Column, row: int) -> bytes | str | list[bytes] | list[str]:
+    """Return one sample's value: the others are left as they are, damaged or not."""
+    assert column.offsets is not None
+    offsets = column.offsets[row : row + 2]
+    try:
+        if column.inner is None:
+            return to_texts(feature, Column(column.values, offsets))[0]
+        inner = column.inner[offsets[0] : offsets[1] + 1]
+        return to_texts(feature, Column(column.values, offsets - offsets[0], inner))[0]
+    except SchemaError as exc:
+        raise SchemaError(exc.reason, row, feature.name) from exc

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from datafeed.storage import open_store
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+T = TypeVar("T")
 
 _KEPT_BYTES = 64 * 2**20  # raw bytes of recent blocks kept for reading by number: 256 blocks of the default size
 
@@ -50,11 +53,10 @@ class Dataset:
         self._storage_options = storage_options
         self._store = open_store(self.url, storage_options)
         self.manifest: Manifest = read_manifest(self._store)
-        self._lock = threading.Lock()
-        self._recent: LRU[int, Block] = LRU(_KEPT_BYTES)
+        self._recent = _Recent()
 
     def __reduce__(self) -> tuple[type[Dataset], tuple[str, Mapping[str, object] | None]]:
-        return Dataset, (self.url, self._storage_options)
+        return type(self), (self.url, self._storage_options)
 
     def __len__(self) -> int:
         return self.manifest.records
@@ -110,45 +112,63 @@ class Dataset:
 
         Raises:
             IndexError: A number is out of range.
+            TypeError: The key is something else.
             CorruptData: What was read is damaged, with its place.
             ShardMissing: A shard is gone.
             SchemaError: A record does not fit the schema, with its place.
         """
-        if isinstance(key, (int, np.integer)):
-            return to_sample(self.schema, self._columns(self._numbers(np.array([key]))))
-        numbers = np.arange(*key.indices(len(self))) if isinstance(key, slice) else self._numbers(np.asarray(key))
-        return to_arrays(self.schema, self._columns(numbers))
+        if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+            if not -len(self) <= key < len(self):
+                raise IndexError(f"record {key} of a dataset of {len(self)}")
+            return self._read(np.array([key % len(self)]), to_sample)
+        numbers = np.arange(*key.indices(len(self))) if isinstance(key, slice) else self._numbers(key)
+        return self._read(numbers, to_arrays)
 
-    def _numbers(self, asked: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    def _numbers(self, key: object) -> npt.NDArray[np.int64]:
+        asked = np.asarray(key)
+        if asked.shape == (0,) and not isinstance(key, np.ndarray):
+            asked = asked.astype(np.int64)  # an empty list has no dtype of its own
         if asked.ndim != 1 or asked.dtype.kind not in "iu":
-            if asked.size:
-                raise IndexError(f"expected an int, a slice or a sequence of ints, found {asked!r:.100}")
-            asked = np.empty(0, np.int64)
-        numbers = asked.astype(np.int64)
-        outside = (numbers < -len(self)) | (numbers >= len(self))
+            raise TypeError(f"expected an int, a slice or a sequence of ints, found {key!r:.100}")
+        outside = (asked < -len(self)) | (asked >= len(self))  # before the cast, which wraps uint64
         if outside.any():
-            raise IndexError(f"record {numbers[outside][0]} of a dataset of {len(self)}")
+            raise IndexError(f"record {asked[outside][0]} of a dataset of {len(self)}")
+        numbers = asked.astype(np.int64)
         return np.where(numbers < 0, numbers + len(self), numbers)
 
-    def _columns(self, numbers: npt.NDArray[np.int64]) -> list[Column]:
+    def _read(self, numbers: npt.NDArray[np.int64], form: Callable[[Schema, Sequence[Column]], T]) -> T:
         first = self.index.first
         blocks = np.searchsorted(first, numbers, side="right") - 1
         rows = (numbers - first[blocks]).astype(np.int32)
         needed, which = np.unique(blocks, return_inverse=True)
         table = [self._block(number) for number in needed.tolist()]
         try:
-            return self._parser.parse(table, which.astype(np.int32), rows)
+            return form(self.schema, self._parser.parse(table, which.astype(np.int32), rows))
         except SchemaError as exc:
+            if exc.row < 0:
+                raise
             raise placed(exc, self, int(blocks[exc.row]), int(rows[exc.row])) from None
 
     def _block(self, number: int) -> Block:
-        with self._lock:
-            block = self._recent.get(number)
+        recent = self._recent
+        if recent.pid != os.getpid():
+            recent = self._recent = _Recent()
+        with recent.lock:
+            block = recent.blocks.get(number)
         if block is None:
             block = self.reader.read(number)
-            with self._lock:
-                self._recent.put(number, block, block.nbytes)
+            with recent.lock:
+                recent.blocks.put(number, block, block.nbytes)
         return block
+
+
+class _Recent:
+    """Keep recent blocks of one process: a forked child must not wait for a lock that another thread held."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.lock = threading.Lock()
+        self.blocks: LRU[int, Block] = LRU(_KEPT_BYTES)
 
 
 def place_name(dataset: Dataset, block: int, row: int) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import operator
+from typing import NamedTuple, SupportsIndex
 
 import torch
 
@@ -18,12 +19,17 @@ class Ragged(NamedTuple):
     values: torch.Tensor
     offsets: torch.Tensor
 
-    def __getitem__(self, index: object) -> torch.Tensor:  # type: ignore[override]  # a batch is indexed by sample
-        """Return the values of one sample, as a view."""
-        if not isinstance(index, int):
-            raise TypeError(f"a sample's number is an int, found {index!r}")
-        batch = len(self.offsets) - 1
-        if not -batch <= index < batch:
-            raise IndexError(f"sample {index} of a batch of {batch}")
-        start, end = self.offsets[index % batch : index % batch + 2].tolist()
+    def __getitem__(self, index: SupportsIndex) -> torch.Tensor:  # type: ignore[override]  # indexed by sample
+        """Return the values of one sample, as a view.
+
+        Args:
+            index: The sample's number in the batch; negative ones count from the end.
+
+        Raises:
+            IndexError: It is out of range.
+        """
+        number, batch = operator.index(index), len(self.offsets) - 1
+        if not -batch <= number < batch:
+            raise IndexError(f"sample {number} of a batch of {batch}")
+        start, end = self.offsets[number % batch : number % batch + 2].tolist()
         return self.values[start:end]
