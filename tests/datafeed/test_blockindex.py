@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tiny
 from crc32c import crc32c
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datafeed.blockindex import build_index, encode_index, read_index
@@ -57,6 +57,7 @@ def test_build_index_sums_sizes() -> None:
 
 
 @given(sizes=st.lists(st.lists(st.integers(1, 50), max_size=12), max_size=4), extent_size=st.integers(1, 120))
+@settings(deadline=None)
 def test_extents_close_when_they_reach_the_size(sizes: list[list[int]], extent_size: int) -> None:
     """An extent has just as many blocks as bring it to the size, and none crosses a shard."""
     index = build_index([columns(*((size, 16, 1, 0) for size in shard)) for shard in sizes], extent_size)

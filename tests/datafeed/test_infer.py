@@ -6,7 +6,7 @@ import struct
 
 import pytest
 import tiny
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import Value, part
 
@@ -111,6 +111,7 @@ def test_f58_record_cut_anywhere_is_refused() -> None:
 
 
 @given(st.binary(max_size=60))
+@settings(deadline=None)
 def test_f58_hostile_bytes_are_a_schema_error_or_a_schema(data: bytes) -> None:
     """Nothing else comes out of any bytes."""
     try:
@@ -120,6 +121,7 @@ def test_f58_hostile_bytes_are_a_schema_error_or_a_schema(data: bytes) -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(0, 255))
+@settings(deadline=None)
 def test_f58_damaged_example_is_a_schema_error_or_a_schema(place: int, value: int) -> None:
     """Nor out of an Example with a byte changed."""
     data = bytearray(tiny.example({"x": [1, 2], "y": b"abc", "z": [0.5]}))
