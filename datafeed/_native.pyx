@@ -291,7 +291,7 @@ cdef extern from *:
         u8 kind, code, words;
     } df_node;
 
-    #define DF_STRANGERS 32  /* how many entries not asked for are remembered */
+    #define DF_STRANGERS 256  /* how many entries not asked for are remembered */
 
     static inline int df_varint(const u8 **pp, const u8 *e, u64 *out) {
         const u8 *p = *pp;
@@ -653,35 +653,52 @@ cdef extern from *:
         return spec->form == DF_ONE || (spec->row_bytes && n % spec->row_bytes == 0);
     }
 
-    static void df_make_nodes(const df_schema *schema, df_node *nodes) {  /* count + 1 + DF_STRANGERS, zeroed */
-        nodes[0].feature = -1;
-        nodes[0].mask[0] = 255;
-        for (u32 i = 0; i < schema->count + DF_STRANGERS; i++) {
-            df_node *node = &nodes[i + 1];
-            nodes[i].next = i + 1;
-            node->feature = -1;
+    static void df_set_head(df_node *node, const u8 *lead, u32 name_len) {
+        u8 mask[8 * DF_HEAD_WORDS] = {255, 0}, head[8 * DF_HEAD_WORDS] = {0};
+        node->head_len = name_len + 5;
+        node->words = (u8)((node->head_len + 7) / 8);
+        memset(mask + 2, 255, node->head_len - 2);
+        memcpy(head, lead, node->head_len);
+        if (node->kind == DF_FLOAT_KIND) {
+            head[1] = (u8)(node->head_len + 7);
+            mask[1] = 255;
+        }
+        memcpy(node->mask, mask, sizeof mask);
+        memcpy(node->head, head, sizeof head);
+    }
+
+    static void df_make_nodes(const df_schema *schema, df_node *nodes) {  /* count + 1 of them */
+        for (u32 i = 0; i <= schema->count; i++) {
+            df_node *node = &nodes[i];
+            memset(node, 0, sizeof *node);
+            node->next = i < schema->count ? i + 1 : 0;
+            node->feature = (int)i - 1;
             node->mask[0] = 255;  /* an entry must begin with the 0 in `head` then; df_quick refuses it by its lengths */
-            if (i >= schema->count) continue;
-            const df_spec *spec = &schema->specs[i];
+            if (!i) continue;
+            const df_spec *spec = &schema->specs[i - 1];
             node->key = spec->name;
             node->key_len = spec->name_len;
-            node->feature = (int)i;
             node->item_size = spec->item_size;
             node->kind = spec->kind;
             node->code = spec->code;
-            if (!spec->quick) continue;
-            node->head_len = spec->name_len + 5;
-            node->words = (u8)((node->head_len + 7) / 8);
-            u8 mask[8 * DF_HEAD_WORDS] = {255, 0}, head[8 * DF_HEAD_WORDS] = {0};
-            memset(mask + 2, 255, node->head_len - 2);
-            memcpy(head, spec->lead, node->head_len);
-            if (spec->kind == DF_FLOAT_KIND) {
-                head[1] = (u8)(node->head_len + 7);
-                mask[1] = 255;
-            }
-            memcpy(node->mask, mask, sizeof mask);
-            memcpy(node->head, head, sizeof head);
+            if (spec->quick) df_set_head(node, spec->lead, spec->name_len);
         }
+    }
+
+    /* Remember an entry that is not asked for. */
+    static void df_set_stranger(df_node *node, const u8 *key, u32 key_len, int fresh) {
+        u32 next = fresh ? 0 : node->next;
+        memset(node, 0, sizeof *node);
+        node->next = next;
+        node->feature = -1;
+        node->key = key;
+        node->key_len = key_len;
+        node->mask[0] = 255;
+        u8 lead[8 * DF_HEAD_WORDS] = {0x0a, 0, 0x0a, (u8)key_len};
+        if (key_len + 5 > sizeof lead) return;
+        memcpy(lead + 4, key, key_len);
+        lead[4 + key_len] = 0x12;
+        df_set_head(node, lead, key_len);
     }
 
     #define DF_TOPS 0x8080808080808080u
@@ -704,6 +721,7 @@ cdef extern from *:
             memcpy(out, q + 5, 4);
             return node->head_len + 9;
         }
+        if (!node->kind) return node->head_len && p[1] < 128 && p[1] - node->head_len + 1 == *q ? (u32)p[1] + 2 : 0;
         u64 n = (u64)p[1] - node->head_len - 3;  /* of the payload */
         if (n - 1 > 7 || lengths != 0x000a021a04u + n * 0x0100010001u) return 0;
         u64 shift = 64 - 8 * n, w = df_load64(q + 5) << shift;
@@ -730,9 +748,9 @@ cdef extern from *:
         if (node->key && node->key_len == n && !memcmp(node->key, key, n)) return *guess;
         int feature = df_find(ps->schema, key, n);
         if (feature >= 0) return *guess = (u32)feature + 1;
-        *guess = ps->schema->count + 1 + ps->strangers++ % DF_STRANGERS;
-        ps->nodes[*guess].key = key;
-        ps->nodes[*guess].key_len = n;
+        *guess = ps->schema->count + 1 + ps->strangers % DF_STRANGERS;
+        df_set_stranger(&ps->nodes[*guess], key, n, ps->strangers < DF_STRANGERS);
+        ps->strangers++;
         return *guess;
     }
 
@@ -771,10 +789,12 @@ cdef extern from *:
             if (p < quick_end) {
                 u32 n = df_quick(node, row, p);
                 if (n) {
-                    if (n > (u64)(e - p) || ps->seen[node->feature] == row + 1) return 0;
-                    ps->seen[node->feature] = row + 1;
+                    if (n > (u64)(e - p)) return 0;
                     at = *guess;
                     p += n;
+                    if (node->feature < 0) continue;
+                    if (ps->seen[node->feature] == row + 1) return 0;
+                    ps->seen[node->feature] = row + 1;
                     got++;
                     continue;
                 }
@@ -812,7 +832,7 @@ cdef extern from *:
     }
 
     #define DF_AHEAD 4
-    #define DF_AHEAD_BYTES 1024
+    #define DF_AHEAD_BYTES 2048
 
     static int df_parse(const df_schema *schema, df_out *outs, df_node *nodes, const df_row *rows, u64 n, u64 *seen,
                         df_range *entries, df_fault *fault) {
@@ -1480,7 +1500,7 @@ cdef class Parser(_Layout):
     cdef _Memory _nodes
 
     def __cinit__(self, features):
-        self._nodes = _Memory(self._schema.count + 1 + DF_STRANGERS, sizeof(df_node))
+        self._nodes = _Memory(self._schema.count + 1, sizeof(df_node))
         df_make_nodes(&self._schema, <df_node *>self._nodes.p)
         self._groups = {}
         for number, feature in enumerate(self.features):
@@ -1503,7 +1523,7 @@ cdef class Parser(_Layout):
         cdef _Memory seen = _Memory(count, sizeof(uint64_t))
         cdef _Memory entries = _Memory(count, sizeof(df_range))
         cdef _Memory nodes = _Memory(count + 1 + DF_STRANGERS, sizeof(df_node))
-        memcpy(nodes.p, self._nodes.p, (count + 1 + DF_STRANGERS) * sizeof(df_node))
+        memcpy(nodes.p, self._nodes.p, (count + 1) * sizeof(df_node))
         cdef df_out *outs = <df_out *>out_memory.p
         cdef list values = [None] * count, present = [None] * count, spans = [None] * count
         self._allocate(n, outs, values, present, spans)

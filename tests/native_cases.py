@@ -44,7 +44,7 @@ def features(draw: st.DrawFn, most: int = 5) -> list[Feature]:
 
 
 @st.composite
-def cells(draw: st.DrawFn, feature: Feature) -> list[bytes | int] | None:
+def cells(draw: st.DrawFn, feature: Feature) -> oracle.Values | None:
     """Draw values that a feature may hold; None where it is missing."""
     if feature.optional and draw(st.booleans()):
         return None
@@ -52,16 +52,16 @@ def cells(draw: st.DrawFn, feature: Feature) -> list[bytes | int] | None:
     items = rows * feature.row_items
     if not feature.numeric:
         items = items if feature.shape else 1
-        return draw(st.lists(st.binary(max_size=9), min_size=items, max_size=items))
+        return list(draw(st.lists(st.binary(max_size=9), min_size=items, max_size=items)))
     if feature.raw:
         size = items * feature.numpy_dtype.itemsize
         raw = draw(st.binary(min_size=size, max_size=size))
         return [bytes(byte & 1 for byte in raw) if feature.dtype == "bool" else raw]
     if feature.kind == "float":
-        return draw(st.lists(st.binary(min_size=4, max_size=4), min_size=items, max_size=items))
+        return list(draw(st.lists(st.binary(min_size=4, max_size=4), min_size=items, max_size=items)))
     low, high = oracle.limits(feature)
     numbers = st.one_of(st.integers(low, high), st.sampled_from([low, high, 0, 1]))
-    return draw(st.lists(numbers, min_size=items, max_size=items))
+    return list(draw(st.lists(numbers, min_size=items, max_size=items)))
 
 
 @st.composite
@@ -73,7 +73,7 @@ def tables(draw: st.DrawFn) -> Table:
     return asked, columns, rows
 
 
-def any_values(kind: str) -> st.SearchStrategy[list[bytes | int]]:
+def any_values(kind: str) -> st.SearchStrategy[oracle.Values]:
     """Draw values of a kind, whatever the feature wants."""
     if kind == "int64":
         small = st.sampled_from([0, 1, 127, 128, 255, 256, -1, 2**31, 2**63 - 1, -(2**63)])
@@ -166,7 +166,7 @@ def all_forms() -> tuple[list[Feature], list[Column]]:
     return asked, columns
 
 
-def _some(feature: Feature, rng: np.random.Generator) -> list[bytes | int] | None:
+def _some(feature: Feature, rng: np.random.Generator) -> oracle.Values | None:
     if feature.optional and rng.random() < 0.3:
         return None
     items = feature.row_items * (int(rng.integers(0, 4)) if feature.ragged else 1)

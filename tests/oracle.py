@@ -16,8 +16,14 @@ from datafeed.schema import Feature
 RECORD_LIMIT = 2**31 - 1
 KINDS = {"bytes": 1, "float": 2, "int64": 3}
 
-Values = list[bytes] | list[int]
+Values = list[bytes | int]
 """Bytes values, float values as their 4 bytes (NaNs keep their bits), or integers."""
+
+
+def as_bytes(value: bytes | int) -> bytes:
+    """Return a value of a bytes or float list, which is bytes here."""
+    assert isinstance(value, bytes)
+    return value
 
 
 def _table_entry(byte: int) -> int:
@@ -121,15 +127,16 @@ def _packed(kind: int, data: bytes) -> Values:
         if len(data) % 4:
             raise BrokenWireError
         return [data[i : i + 4] for i in range(0, len(data), 4)]
-    numbers, at = [], 0
+    at = 0
+    numbers: Values = []
     while at < len(data):
         value, at = read_varint(data, at)
         numbers.append(_signed(value))
     return numbers
 
 
-def _list_values(kind: int, data: bytes) -> list[bytes | int]:
-    values: list[bytes | int] = []
+def _list_values(kind: int, data: bytes) -> Values:
+    values: Values = []
     for number, wire, value in read_fields(data):
         if number != 1:
             continue
@@ -142,9 +149,10 @@ def _list_values(kind: int, data: bytes) -> list[bytes | int]:
     return values
 
 
-def read_feature(entry: bytes) -> tuple[int, list[bytes | int]]:
+def read_feature(entry: bytes) -> tuple[int, Values]:
     """Return the kind (0 for none) and values that a map entry holds."""
-    kind, values = 0, []
+    kind = 0
+    values: Values = []
     for feature in _messages(entry, 2):
         for number, wire, body in read_fields(feature):
             if wire != 2 or number > 3 or not isinstance(body, bytes):
@@ -165,12 +173,12 @@ def read_entries(record: bytes) -> dict[bytes, bytes]:
     return entries
 
 
-def check(feature: Feature, kind: int, values: list[bytes | int]) -> bool:
+def check(feature: Feature, kind: int, values: Values) -> bool:
     """Whether a feature may hold these values."""
     if kind != KINDS[feature.kind]:
         return False
     if feature.raw:
-        return _check_raw(feature, [len(value) for value in values if isinstance(value, bytes)])
+        return _check_raw(feature, [len(as_bytes(value)) for value in values])
     if not feature.numeric:
         return feature.ragged or len(values) == feature.row_items
     if feature.kind == "int64":
@@ -200,13 +208,13 @@ def limits(feature: Feature) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def read_row(features: Sequence[Feature], record: bytes, row: int) -> list[list[bytes | int] | None]:
+def read_row(features: Sequence[Feature], record: bytes, row: int) -> list[Values | None]:
     """Return each feature's values, None for a missing one; SchemaError where `Parser.parse` raises it."""
     try:
         entries = read_entries(record)
     except BrokenWireError:
         raise SchemaError("", row) from None
-    cells: list[list[bytes | int] | None] = []
+    cells: list[Values | None] = []
     for feature in features:
         try:
             kind, values = read_feature(entries.get(feature.name.encode(), b""))
@@ -227,12 +235,12 @@ def parse(features: Sequence[Feature], records: Sequence[bytes]) -> list[Column]
     return [to_column(feature, [cells[i] for cells in rows]) for i, feature in enumerate(features)]
 
 
-def to_column(feature: Feature, cells: Sequence[list[bytes | int] | None]) -> Column:
+def to_column(feature: Feature, cells: Sequence[Values | None]) -> Column:
     """Put one feature's values of each record into its column's form."""
     present = np.array([cell is not None for cell in cells], bool) if feature.optional else None
     dtype = feature.numpy_dtype
     if not feature.numeric:
-        data = [[value for value in cell or [] if isinstance(value, bytes)] for cell in cells]
+        data = [list(map(as_bytes, cell or [])) for cell in cells]
         flat = [value for cell in data for value in cell]
         values = np.frombuffer(b"".join(flat), np.uint8)
         ends = _offsets([len(value) for value in flat])
@@ -246,7 +254,7 @@ def to_column(feature: Feature, cells: Sequence[list[bytes | int] | None]) -> Co
     return Column(np.array(arrays, dtype).reshape(len(cells), *feature.row_shape), None, None, present)
 
 
-def _array(feature: Feature, cell: list[bytes | int] | None) -> np.ndarray:
+def _array(feature: Feature, cell: Values | None) -> np.ndarray:
     dtype, shape = feature.numpy_dtype, feature.row_shape
     if cell is None:
         missing = np.nan if dtype.kind == "f" else 0
@@ -254,7 +262,7 @@ def _array(feature: Feature, cell: list[bytes | int] | None) -> np.ndarray:
     if feature.kind == "int64":
         flat = np.array(cell, np.int64).astype(dtype)
     else:
-        flat = np.frombuffer(b"".join(value for value in cell if isinstance(value, bytes)), dtype)
+        flat = np.frombuffer(b"".join(map(as_bytes, cell)), dtype)
     return flat.reshape(
         (len(flat) // feature.row_items if feature.row_items else 0, *shape) if feature.ragged else shape
     )
@@ -296,7 +304,7 @@ def feature_message(kind: str, values: Sequence[bytes | int], style: Style = Sty
 
 def _list_message(kind: str, values: Sequence[bytes | int], *, packed: bool) -> bytes:
     if kind == "bytes":
-        return b"".join(field(1, value) for value in values if isinstance(value, bytes))
+        return b"".join(field(1, as_bytes(value)) for value in values)
     coded = [varint(value) if isinstance(value, int) else value for value in values]
     if packed:
         return field(1, b"".join(coded)) if coded else b""
@@ -308,7 +316,7 @@ def entry_message(name: str, feature: bytes) -> bytes:
     return field(1, field(1, name.encode()) + field(2, feature))
 
 
-def cell_of(feature: Feature, column: Column, row: int) -> list[bytes | int] | None:
+def cell_of(feature: Feature, column: Column, row: int) -> Values | None:
     """Return the values that one row of a column stands for."""
     if column.present is not None and not column.present[row]:
         return None

@@ -55,7 +55,7 @@ def test_block_when_records_are_whole(records: list[bytes]) -> None:
 
 @pytest.mark.parametrize("check_payload", [False, True])
 @pytest.mark.parametrize("records", [-1, 0, 2, 3, 4, 2**62])
-def test_block_when_cut_at_every_length(records: int, check_payload: bool) -> None:
+def test_block_when_cut_at_every_length(records: int, *, check_payload: bool) -> None:
     """Every prefix gives the oracle's verdict, with the record and byte to blame."""
     for end in range(len(RAW) + 1):
         raw = RAW[:end]
@@ -103,8 +103,8 @@ def test_f47_block_when_the_count_is_huge(records: int) -> None:
         Block(RAW, records)
 
 
-@given(st.binary(max_size=80), st.integers(-1, 4), st.booleans())
-def test_block_when_bytes_are_random(raw: bytes, records: int, check_payload: bool) -> None:
+@given(raw=st.binary(max_size=80), records=st.integers(-1, 4), check_payload=st.booleans())
+def test_block_when_bytes_are_random(raw: bytes, records: int, *, check_payload: bool) -> None:
     """Any bytes give the oracle's verdict."""
     assert verdict(raw, records, check_payload=check_payload) == expected(raw, records, check_payload=check_payload)
 
@@ -113,7 +113,7 @@ def test_record_when_the_block_is_gone() -> None:
     """A record's view keeps the bytes alive, cannot be written, and copies nothing."""
     array = np.frombuffer(bytearray(RAW), np.uint8)
     alive = weakref.ref(array)
-    view = Block(array).record(2)
+    view = Block(array).record(2)  # type: ignore[arg-type]  # numpy's stubs show no buffer before Python 3.12
     del array
     gc.collect()
     assert alive() is not None
@@ -134,4 +134,4 @@ def test_record_when_the_row_is_outside(row: int) -> None:
 def test_block_when_the_buffer_has_gaps() -> None:
     """Bytes that are not contiguous are refused."""
     with pytest.raises((BufferError, ValueError)):
-        Block(np.zeros(64, np.uint8)[::2])
+        Block(np.zeros(64, np.uint8)[::2])  # type: ignore[arg-type]  # numpy's stubs show no buffer before Python 3.12

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import native_cases as cases
@@ -145,6 +146,23 @@ def test_encode_when_a_stored_row_is_left_out() -> None:
     assert bytes(Block(raw).record(1)) == b"\x0a\x00"
     full = Encoder([replace(feature, optional=False)]).encode([Column(column.values)], 0, 1, 2**40)[0]
     assert bytes(Block(raw).record(0)) == bytes(Block(full).record(0))
+
+
+def test_kernels_when_threads_share_them() -> None:
+    """Four threads on one Encoder, Block and Parser get what one gets."""
+    features, columns = cases.all_forms()
+    encoder, parser = Encoder(features), Parser(features)
+    raw = encoder.encode(columns, 0, 4, 2**40)[0]
+    block, rows = Block(raw), np.arange(4, dtype=np.int32)
+
+    def work(_: int) -> list[Column]:
+        assert encoder.encode(columns, 0, 4, 2**40)[0] == raw
+        return parser.parse([block], np.zeros(4, np.int32), rows)
+
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(work, range(100)):
+            for one, other in zip(found, columns, strict=True):
+                cases.assert_same(one, other)
 
 
 def test_encoder_when_pickled() -> None:
