@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-import time
+import operator
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from typing import Any, SupportsIndex
 
 import torch
 
 from datafeed.dataset import Dataset
-from datafeed.errors import ConfigError
+from datafeed.errors import ConfigError, LoaderClosed
 from datafeed.making import Batch, Maker, Recipe
 from datafeed.order import FullOrder, Mode, NaturalOrder, Spec, WindowOrder, round_window
-from datafeed.pipeline import Engine, Limits, close_with
+from datafeed.pipeline import Counters, Engine, Limits, close_with
 from datafeed.ragged import Ragged
 from datafeed.schedule import Span, Step, once, within
 from datafeed.state import OrderIdentity, Position, read_state, write_state
-from datafeed.stats import LoaderStats
-from datafeed.tensors import Value
+from datafeed.stats import LoaderStats, Meter
 
 _AHEAD_SAMPLES = 1024  # whose blocks load beyond the prefetched batches: a window's start then needs no pause
+
+
+# The names are the Loader's.
+_LEAST: dict[str, int | None] = {"batch_size": 1, "seed": None, "lanes": 1, "num_workers": 0, "prefetch_factor": 2}
+
+
+def whole_number(name: str, value: object, least: int | None) -> int:
+    """Return an option as a Python int: a state holds it as JSON.
+
+    Raises:
+        ConfigError: It is no integer, or below `least`.
+    """
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise ConfigError(f"{name} must be an integer, found {value!r}")
+    number = operator.index(value)
+    if least is not None and number < least:
+        raise ConfigError(f"{name} must be at least {least}, found {value!r}")
+    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +53,8 @@ class FeedOptions:
         lanes: Streams that the shuffled order is drawn from, at least 1.
         window: Raw bytes shuffled with each other, over all lanes.
         drop_last: Whether a short last batch is dropped.
-        workers: Threads; 0 for the caller's own.
-        prefetch: Batches made ahead, at least 2.
+        num_workers: Threads; 0 for the caller's own.
+        prefetch_factor: Batches made ahead, at least 2.
         timeout_s: How long a batch may take; 0 for as long as anything moves.
         recipe: What a batch is made of.
         device: Where batches are moved; None leaves them in host memory.
@@ -51,18 +70,18 @@ class FeedOptions:
     lanes: int
     window: int
     drop_last: bool
-    workers: int
-    prefetch: int
+    num_workers: int
+    prefetch_factor: int
     timeout_s: float = 0.0
     recipe: Recipe = field(default_factory=Recipe)
     device: torch.device | None = None
     pin: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in (("batch_size", 1), ("lanes", 1), ("workers", 0), ("prefetch", 2), ("timeout_s", 0)):
-            value = getattr(self, name)
-            if value < least:
-                raise ConfigError(f"{name} must be at least {least}, found {value!r}")
+        for name, least in _LEAST.items():
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), least))
+        if not self.timeout_s >= 0:
+            raise ConfigError(f"timeout must be at least 0 seconds, found {self.timeout_s!r}")
 
 
 class Feed:
@@ -81,11 +100,18 @@ class Feed:
         self.dataset = dataset
         self.options = options
         self._next = Position(0, 0)
-        self._newest: FeedIterator | None = None
+        self._newest: Progress | None = None
+        self._measured: Progress | None = None
         Maker(dataset, options.recipe, options.seed)  # a mistake in the recipe is told here, not at the first batch
 
     def __getstate__(self) -> dict[str, object]:
-        return {"dataset": self.dataset, "options": self.options, "_next": self._where(), "_newest": None}
+        return {
+            "dataset": self.dataset,
+            "options": self.options,
+            "_next": self._where(),
+            "_newest": None,
+            "_measured": None,
+        }
 
     def __len__(self) -> int:
         records, batch_size = len(self.dataset), self.options.batch_size
@@ -93,14 +119,14 @@ class Feed:
 
     def __iter__(self) -> FeedIterator:
         begin = self._next
-        self._newest = FeedIterator(self, begin)
+        iterator = FeedIterator(self, begin)
+        self._newest = self._measured = iterator.progress
         self._next = Position(begin.epoch + 1, 0)
-        return self._newest
+        return iterator
 
     def set_epoch(self, epoch: int) -> None:
         """Fix the epoch that the next `iter` begins; a position loaded for the same epoch is kept."""
-        if epoch < 0:
-            raise ConfigError(f"an epoch counts from 0, found {epoch!r}")
+        epoch = whole_number("epoch", epoch, 0)
         if epoch != self._next.epoch:
             self._next = Position(epoch, 0)
         self._newest = None
@@ -120,7 +146,7 @@ class Feed:
 
     def stats(self) -> LoaderStats:
         """Return the figures of the newest iterator; zeros before the first."""
-        return LoaderStats() if self._newest is None else self._newest.stats()
+        return LoaderStats() if self._measured is None else self._measured.stats()
 
     def _where(self) -> Position:
         return self._next if self._newest is None else self._newest.position
@@ -159,6 +185,19 @@ class Feed:
         return Span(begin.record, begin.record + left, batch_size)
 
 
+@dataclass(slots=True)
+class Progress:
+    """Hold how far an iterator is, apart from it: whoever asks does not keep the iterator and its threads alive."""
+
+    position: Position
+    meter: Meter
+    counters: Counters
+
+    def stats(self) -> LoaderStats:
+        """Return what was handed out so far, and what it took."""
+        return self.meter.stats(self.counters)
+
+
 class FeedIterator(Iterator[Batch]):
     """Hand out the batches of one epoch.
 
@@ -168,18 +207,17 @@ class FeedIterator(Iterator[Batch]):
     """
 
     def __init__(self, feed: Feed, begin: Position) -> None:
-        self._started = self._returned = time.perf_counter()
+        meter = Meter()
+        self._pid = os.getpid()
+        self._ended = False
         self._options = options = feed.options
         self._epoch = begin.epoch
         self._end = feed.span(begin).end
-        self.position = begin if begin.record < self._end else Position(begin.epoch + 1, 0)
-        self._samples = self._batches = 0
-        self._wait_s = self._step_s = self._first_batch_s = 0.0
         maker = Maker(feed.dataset, options.recipe, options.seed)
         limits = Limits(
-            workers=options.workers,
-            depth=options.prefetch + options.workers if options.workers else 1,
-            ahead=-(-_AHEAD_SAMPLES // options.batch_size) if options.workers else 0,
+            workers=options.num_workers,
+            depth=options.prefetch_factor + options.num_workers if options.num_workers else 1,
+            ahead=-(-_AHEAD_SAMPLES // options.batch_size) if options.num_workers else 0,
             timeout_s=options.timeout_s,
         )
         self._engine: Engine[Batch] = Engine(
@@ -189,46 +227,34 @@ class FeedIterator(Iterator[Batch]):
             partial(maker.begin, epoch=begin.epoch),
             limits,
         )
+        self.progress = Progress(self._position(begin.record), meter, self._engine.counters)
         self._close = close_with(self, self._engine)
 
     def __next__(self) -> Batch:
-        asked = time.perf_counter()
-        if self._batches:
-            self._step_s += asked - self._returned
+        if self._ended:
+            raise StopIteration
+        if self._options.num_workers and self._pid != os.getpid():
+            raise LoaderClosed(f"the threads of this iterator are in process {self._pid}: call iter(loader) here")
+        meter = self.progress.meter
+        meter.ask()
         try:
             batch, step = self._engine.take()
         except StopIteration:
+            self._ended = True
             self.close()
             raise
-        self._returned = time.perf_counter()
-        self._wait_s += self._returned - asked
-        if not self._batches:
-            self._first_batch_s = self._returned - self._started
-            self._wait_s = self._first_batch_s
-        self._batches += 1
-        self._samples += len(step.rows)
-        done = step.start + len(step.rows)
-        self.position = Position(self._epoch, done) if done < self._end else Position(self._epoch + 1, 0)
+        finally:
+            meter.get()
+        meter.count(len(step.rows))
+        self.progress.position = self._position(step.start + len(step.rows))
         return self._placed(batch)
 
     def close(self) -> None:
         """End the threads; the iterator gives no more batches."""
         self._close()
 
-    def stats(self) -> LoaderStats:
-        """Return what was handed out so far, and what it took."""
-        counters = self._engine.counters
-        return LoaderStats(
-            samples=self._samples,
-            batches=self._batches,
-            wait_s=self._wait_s,
-            step_s=self._step_s,
-            first_batch_s=self._first_batch_s,
-            blocks=counters.blocks,
-            load_s=counters.load_s,
-            gather_s=counters.gather_s,
-            transform_s=counters.part_s,
-        )
+    def _position(self, done: int) -> Position:
+        return Position(self._epoch, done) if done < self._end else Position(self._epoch + 1, 0)
 
     def _placed(self, batch: Batch) -> Batch:
         device = self._options.device
@@ -242,10 +268,14 @@ class FeedIterator(Iterator[Batch]):
         }
 
 
-def _map_tensors(function: Callable[[torch.Tensor], torch.Tensor], value: Value) -> Value:
-    """Apply a function to the tensors of one feature; text stays as it is."""
+def _map_tensors(function: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
+    """Apply a function to the tensors of one value, nested as a transform returned it; text stays as it is."""
     if isinstance(value, torch.Tensor):
         return function(value)
+    if isinstance(value, Mapping):
+        return {name: _map_tensors(function, item) for name, item in value.items()}
     if isinstance(value, Ragged):
         return Ragged(function(value.values), function(value.offsets))
+    if isinstance(value, (list, tuple)) and value and not isinstance(value[0], (str, bytes)):
+        return [_map_tensors(function, item) for item in value]
     return value

@@ -119,36 +119,31 @@ class Loader(DataLoader[Batch]):
         if not isinstance(dataset, (str, Path, Dataset)):
             self._init_torch(given)
             return
-        for name, instead in _REFUSED.items():
-            if given[name] != _TORCH_DEFAULTS.get(name):
-                raise ConfigError(f"{name}= cannot be honoured over a converted dataset: {instead}")
-        if shuffle not in _MODES:
-            raise ConfigError(f"shuffle must be True, 'window', 'full', False or None, found {shuffle!r}")
-        if batch_size is None:
-            raise ConfigError("batch_size=None cannot be honoured over a converted dataset: use batch_size=1")
+        _refuse_torch(given)
+        _check_converted(given)
         options = FeedOptions(
-            batch_size=batch_size,
+            batch_size=1 if batch_size is None else batch_size,
             mode=_MODES[shuffle],
             seed=seed,
             lanes=lanes,
             window=parse_size(window, name="window"),
             drop_last=drop_last,
-            workers=default_workers() if num_workers is None else num_workers,
-            prefetch=2 if prefetch_factor is None else prefetch_factor,
+            num_workers=default_workers() if num_workers is None else num_workers,
+            prefetch_factor=2 if prefetch_factor is None else prefetch_factor,
             timeout_s=timeout,
             recipe=Recipe(columns, image, transform),
-            device=None if device is None else torch.device(device),
+            device=_device(device),
             pin=pin_memory and _can_pin(),
         )
         opened = dataset if isinstance(dataset, Dataset) else Dataset(dataset, storage_options)
-        super().__init__(_Facade(opened), batch_size=batch_size, drop_last=drop_last)
+        super().__init__(_Facade(opened), batch_size=options.batch_size, drop_last=drop_last)
         self._feed = Feed(opened, options)
 
     def _init_torch(self, given: dict[str, object]) -> None:
         for name, default in _OURS.items():
-            if given[name] != default:
+            if _differs(given[name], default):
                 raise ConfigError(f"{name}= needs a converted dataset: `datafeed convert` makes one of raw data")
-        if given["shuffle"] in ("window", "full"):
+        if isinstance(given["shuffle"], str):
             raise ConfigError(f"shuffle={given['shuffle']!r} needs a converted dataset: use shuffle=True")
         passed = {name: value for name, value in given.items() if name not in (*_OURS, "self", "__class__")}
         passed["num_workers"] = passed["num_workers"] or 0
@@ -195,6 +190,38 @@ _OURS: dict[str, object] = {
 }  # fmt: skip
 
 
+def _refuse_torch(given: Mapping[str, object]) -> None:
+    """Refuse, by name, what a converted dataset cannot honour."""
+    for name, instead in _REFUSED.items():
+        if _differs(given[name], _TORCH_DEFAULTS.get(name)):
+            raise ConfigError(f"{name}= cannot be honoured over a converted dataset: {instead}")
+
+
+def _check_converted(given: Mapping[str, object]) -> None:
+    """Refuse values, and pairs of values, that mean nothing over a converted dataset."""
+    if not isinstance(given["shuffle"], (bool, str, type(None))) or given["shuffle"] not in _MODES:
+        raise ConfigError(f"shuffle must be True, 'window', 'full', False or None, found {given['shuffle']!r}")
+    if given["batch_size"] is None:
+        raise ConfigError("batch_size=None cannot be honoured over a converted dataset: use batch_size=1")
+    if given["storage_options"] is not None and isinstance(given["dataset"], Dataset):
+        raise ConfigError("storage_options= belongs to Dataset(url, storage_options), which is open already")
+    if given["num_workers"] == 0 and (given["prefetch_factor"] is not None or given["timeout"] != 0):
+        name = "timeout" if given["prefetch_factor"] is None else "prefetch_factor"
+        raise ConfigError(f"{name}= needs num_workers of at least 1: the caller's own thread makes nothing ahead")
+
+
+def _differs(value: object, default: object) -> bool:
+    """Tell whether an argument is not its default; what compares item by item, as arrays do, is not one."""
+    return value is not default if default is None or not isinstance(value, type(default)) else value != default
+
+
+def _device(device: str | torch.device | None) -> torch.device | None:
+    try:
+        return None if device is None else torch.device(device)
+    except RuntimeError as exc:
+        raise ConfigError(f"device={device!r} is none that torch knows: {exc}") from exc
+
+
 class _Facade(IterableDataset[Batch]):
     """Stand for a converted dataset towards frameworks: iterable, so that nobody puts a sampler before it.
 
@@ -204,6 +231,9 @@ class _Facade(IterableDataset[Batch]):
 
     def __init__(self, source: Dataset) -> None:
         self.source = source
+
+    def __len__(self) -> int:
+        return len(self.source)
 
     def __iter__(self) -> Iterator[Batch]:
         return (self.source[number] for number in range(len(self.source)))  # type: ignore[misc]  # samples, not batches

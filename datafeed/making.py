@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -63,11 +64,15 @@ class Maker:
         self._dataset = dataset
         self._seed = seed
         self._recipe = recipe
+        if isinstance(recipe.columns, str):
+            raise ConfigError(f"columns must be a list of names, found {recipe.columns!r}: write [{recipe.columns!r}]")
         schema = dataset.schema if recipe.columns is None else dataset.schema.select(recipe.columns)
         self._schema = schema
         self._parser = Parser(schema.features)
         self._images = [feature.name for feature in schema if feature.is_image and not feature.shape]
         if recipe.image is not None:
+            if not isinstance(recipe.image, ImageOptions):
+                raise ConfigError(f"image must be ImageOptions(size=...), found {recipe.image!r}")
             if not self._images:
                 raise ConfigError(f"image= is given, but no feature of {schema!r} is an image")
             self._decode = ImageDecoder(recipe.image).decode
@@ -79,21 +84,27 @@ class Maker:
 
     def begin(self, table: Table, step: Step, epoch: int) -> Work[Batch]:
         """Parse a step's records and say what is left to do."""
-        try:
+        with self._placing(step):
             columns = self._parser.parse(table, step.blocks, step.rows)
-        except SchemaError as exc:
-            if exc.row < 0:
-                raise
-            raise placed(exc, self._dataset, int(step.blocks[exc.row]), int(step.rows[exc.row])) from None
         by_name = {feature.name: column for feature, column in zip(self._schema, columns, strict=True)}
         parts = [slice(low, low + _PART_SAMPLES) for low in range(0, len(step.rows), _PART_SAMPLES)]
         pixels = {name: self._canvas(len(step.rows)) for name in self._images}
         if self._recipe.transform is None:
             decoding = [partial(self._decode_part, by_name, pixels, step, part) for part in parts if pixels]
-            return Work(decoding, partial(self._collect, by_name, pixels))
+            return Work(decoding, partial(self._collect, by_name, pixels, step))
         samples: list[Sample] = [{}] * len(step.rows)
         making = [partial(self._transform_part, by_name, pixels, step, part, epoch, samples) for part in parts]
-        return Work(making, partial(default_collate, samples))
+        return Work(making, partial(self._collate, samples, step))
+
+    @contextmanager
+    def _placing(self, step: Step) -> Iterator[None]:
+        """Add its record's place to a SchemaError of one row."""
+        try:
+            yield
+        except SchemaError as exc:
+            if exc.row < 0:
+                raise
+            raise placed(exc, self._dataset, int(step.blocks[exc.row]), int(step.rows[exc.row])) from None
 
     def _canvas(self, count: int) -> Pixels:
         assert self._recipe.image is not None
@@ -115,8 +126,9 @@ class Maker:
                 except CorruptData as exc:
                     raise CorruptData(f"{self._where(step, row)}: feature {name!r}: {exc.reason}") from exc
 
-    def _collect(self, columns: Mapping[str, Column], pixels: Mapping[str, Pixels]) -> Batch:
-        batch = to_tensors(self._plain, [columns[feature.name] for feature in self._plain])
+    def _collect(self, columns: Mapping[str, Column], pixels: Mapping[str, Pixels], step: Step) -> Batch:
+        with self._placing(step):
+            batch = to_tensors(self._plain, [columns[feature.name] for feature in self._plain])
         for name, out in pixels.items():
             batch[name] = _channels_first(out)
             present = columns[name].present
@@ -139,7 +151,8 @@ class Maker:
         plain = [columns[feature.name] for feature in self._plain]
         images = {name: _channels_first(canvas) for name, canvas in pixels.items()}
         for row in range(part.start, min(part.stop, len(out))):
-            sample: dict[str, object] = {**to_sample(self._plain, plain, row)}
+            with self._placing(step):
+                sample: dict[str, object] = {**to_sample(self._plain, plain, row)}
             for name, image in images.items():
                 present = columns[name].present
                 sample[name] = image[row] if present is None or present[row] else None
@@ -149,6 +162,19 @@ class Maker:
                 out[row] = transform(sample, rng)
             except Exception as exc:
                 raise TransformError(f"the transform failed on {self._where(step, row)}: {exc!r}") from exc
+            if not isinstance(out[row], Mapping):
+                raise TransformError(
+                    f"the transform must return a dict, found {out[row]!r:.100} for {self._where(step, row)}"
+                )
+
+    def _collate(self, samples: list[Sample], step: Step) -> Batch:
+        for row, sample in enumerate(samples):
+            if sample.keys() != samples[0].keys():
+                expected = f"the keys {list(samples[0])} as for {self._where(step, 0)}"
+                raise TransformError(
+                    f"the transform must return {expected}, found {list(sample)} for {self._where(step, row)}"
+                )
+        return {name: _collated(name, [sample[name] for sample in samples]) for name in samples[0]}
 
     def _where(self, step: Step, row: int) -> str:
         return place_name(self._dataset, int(step.blocks[row]), int(step.rows[row]))
@@ -157,6 +183,19 @@ class Maker:
 def _names(schema: Schema, batch: Batch) -> list[str]:
     """Return the batch's names in the schema's order."""
     return [name for feature in schema for name in (feature.name, f"{feature.name}.present") if name in batch]
+
+
+def _collated(name: str, values: list[object]) -> Value:
+    """Return one key's values as torch collates them; numpy's scalars keep their dtype, uint64 too."""
+    try:
+        if all(isinstance(value, (np.number, np.bool_)) for value in values):
+            return torch.from_numpy(np.array(values))
+        return default_collate(values)  # type: ignore[no-any-return]  # whatever the user's values make
+    except (RuntimeError, TypeError, ValueError) as exc:
+        raise TransformError(
+            f"the transform's {name!r} does not make a batch: {exc}. Return it in one shape and type for every sample, "
+            "or leave it out"
+        ) from exc
 
 
 def _channels_first(pixels: Pixels) -> torch.Tensor:

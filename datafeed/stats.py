@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+
+from datafeed.pipeline import Counters
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +45,50 @@ class LoaderStats:
         """The share of time, in percent, that the caller waited; the first batch's start-up is left out."""
         wait_s = self.wait_s - self.first_batch_s
         return 100 * wait_s / (wait_s + self.step_s) if wait_s + self.step_s else 0.0
+
+
+class Meter:
+    """Time the waits and the steps of one caller. Made when the iteration begins."""
+
+    def __init__(self) -> None:
+        self._started = self._turned = time.perf_counter()
+        self._samples = self._batches = 0
+        self._wait_s = self._step_s = self._first_batch_s = 0.0
+
+    def ask(self) -> None:
+        """Note that the caller asks for a batch: a step ends, a wait begins."""
+        now = time.perf_counter()
+        if self._batches:
+            self._step_s += now - self._turned
+            self._turned = now
+
+    def get(self) -> None:
+        """Note that the caller goes on, with a batch or without: the wait ends. All before a first batch is one."""
+        now = time.perf_counter()
+        self._wait_s += now - self._turned
+        self._turned = now
+
+    def count(self, samples: int) -> None:
+        """Count a batch that was just got."""
+        if not self._batches:
+            self._first_batch_s = self._wait_s
+        self._batches += 1
+        self._samples += samples
+
+    def stats(self, counters: Counters) -> LoaderStats:
+        """Return the figures.
+
+        Args:
+            counters: What the threads did meanwhile.
+        """
+        return LoaderStats(
+            samples=self._samples,
+            batches=self._batches,
+            wait_s=self._wait_s,
+            step_s=self._step_s,
+            first_batch_s=self._first_batch_s,
+            blocks=counters.blocks,
+            load_s=counters.load_s,
+            gather_s=counters.gather_s,
+            transform_s=counters.part_s,
+        )

@@ -64,7 +64,8 @@ def test_negative_and_numpy_numbers_when_asked(url: str, number: int) -> None:
     "key",
     [
         slice(None), slice(3, 40, 7), slice(40, 3, -7), slice(-5, None), slice(10, 10), slice(90, 99),
-        slice(None, None, -1), [3, 3, -1, 0], (1, 2), range(5, 9), [], np.array([7, -7]), np.array([], np.int64), np.array([1, 2], np.uint8),
+        slice(None, None, -1),
+        [3, 3, -1, 0], (1, 2), range(5, 9), [], np.array([7, -7]), np.array([], np.int64), np.array([1, 2], np.uint8),
     ],
 )  # fmt: skip
 def test_several_at_once_come_as_columns(url: str, key: object) -> None:
