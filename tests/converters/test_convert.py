@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import logging
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from numbered import SCHEMA, Numbered, digests, records, rows_of
 
+from datafeed.blockindex import read_index
 from datafeed.converters.convert import ConvertOptions, Progress, convert, plan
 from datafeed.converters.source import Chunk, OnBad, Unit
 from datafeed.errors import BadItem, ConfigError, EmptySource, SourceChanged
@@ -35,17 +37,17 @@ def test_convert_keeps_every_row_in_order(tmp_path: Path) -> None:
 
 
 def test_shards_end_at_the_boundary_nearest_to_the_size(tmp_path: Path) -> None:
-    """Every shard but the last is within 15 % of the size, or half the largest block, whichever is more."""
+    """Each shard but the last is as near to the size as a block more or less can bring it, so within half a block."""
     convert(Numbered(3000), str(tmp_path), dataclasses.replace(SMALL, shard_size=8000))
     store = open_store(tmp_path)
-    shards = read_manifest(store).shards
-    from datafeed.blockindex import read_index
-
-    stored = read_index(store, read_manifest(store))
-    room = max(0.15 * 8000, int(stored.stored.max()) / 2)
-    for number, _ in enumerate(shards[:-1]):
-        assert abs(int(stored.stored[stored.shard == number].sum()) - 8000) <= room
-    assert len(shards) > 10
+    index = read_index(store, read_manifest(store))
+    sizes = [index.stored[index.shard == number].tolist() for number in range(index.shard[-1] + 1)]
+    assert len(sizes) > 10
+    for blocks, after in itertools.pairwise(sizes):
+        away = abs(sum(blocks) - 8000)
+        assert away <= abs(sum(blocks[:-1]) - 8000)
+        assert away <= abs(sum(blocks) + after[0] - 8000)
+        assert away <= max([*blocks, after[0]]) / 2
 
 
 def test_provenance_holds_nothing_of_the_machine(tmp_path: Path) -> None:

@@ -7,9 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from numbered import Numbered, digests
 
@@ -167,3 +170,37 @@ if __name__ == "__main__":
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("ray 200 []\n", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_stopped_conversion_leaves_no_ray_behind(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C and a kill both end the Ray that the conversion started; the shards that were finished stay.
+
+    After a kill two agents of Ray's own live on for a minute; what works for the conversion does not.
+    """
+    code = f"""
+from numbered import Numbered
+from datafeed.converters.convert import ConvertOptions, convert
+convert(Numbered(3000, read_s=0.2), {str(tmp_path)!r}, ConvertOptions(workers=2, shard_size=4000, block_size=700))
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen([sys.executable, "-c", code], env=env, stderr=subprocess.DEVNULL) as child:
+        _wait(lambda: bool(list(tmp_path.glob("shard-*"))))
+        started = psutil.Process(child.pid).children(recursive=True)
+        working = [process for process in started if "agent" not in " ".join(process.cmdline()).lower()]
+        child.send_signal(number)
+    _wait(lambda: not any(process.is_running() for process in working))
+    assert len(working) > 3
+    for process in started:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    assert not (tmp_path / "dataset.json").exists()
+
+
+def _wait(ready: Callable[[], bool]) -> None:
+    """Wait for something, a minute at most."""
+    end = time.monotonic() + 60
+    while not ready():
+        assert time.monotonic() < end
+        time.sleep(0.05)
