@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
-from datafeed.converters.detect import SourceOptions
+from datafeed.converters.options import SourceOptions
 
 from datafeed.converters.source import OnError
 from datafeed.errors import ConfigError

@@ -94,7 +94,7 @@ def command(  # noqa: PLR0913  (a conversion has that many options)
     """
     from datafeed.commands.meter import shown_progress
     from datafeed.converters.convert import ConvertOptions, convert, plan
-    from datafeed.converters.detect import SourceOptions
+    from datafeed.converters.options import SourceOptions
 
     options = ConvertOptions(
         kind=kind,
