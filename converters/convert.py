@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
-from datafeed.converters.detect import open_source
-
 from datafeed.commit import commit
 from datafeed.converters.assemble import Assembler, Target
 from datafeed.converters.destination import begun, check_apart, check_on_error, committed
@@ -59,6 +57,8 @@ def plan(source: str | os.PathLike[str] | Source, dest: str, options: ConvertOpt
         SourceError: The source cannot be read, or it is empty.
     """
     if isinstance(source, (str, os.PathLike)):
+        from datafeed.converters.detect import open_source
+
         name = os.fspath(source)
         check_apart(name, dest)
         return make_plan(open_source(name, options.kind, options.source_options()), name, options)

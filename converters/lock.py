@@ -51,14 +51,14 @@ def _local(folder: str) -> Iterator[None]:
         yield
     finally:
         with suppress(OSError):
-            os.unlink(path)  # noqa: PTH108  (before the lock is released: nobody else can hold this file's lock)
+            os.unlink(path)
         os.close(fd)
 
 
 def _acquire(folder: str, path: str) -> int:
     while True:
         try:
-            os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+            os.makedirs(folder, exist_ok=True)
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as exc:
             text = f"cannot write to the destination: {exc.strerror}; name a directory that may be written"
@@ -77,7 +77,7 @@ def _acquire(folder: str, path: str) -> int:
 def _same_file(fd: int, path: str) -> bool:
     """Tell whether the locked file is still the one at the path: the holder before may have removed it meanwhile."""
     try:
-        return os.path.samestat(os.fstat(fd), os.stat(path))  # noqa: PTH116
+        return os.path.samestat(os.fstat(fd), os.stat(path))
     except FileNotFoundError:
         return False
 

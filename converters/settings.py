@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from datafeed.converters.options import SourceOptions
-
 from datafeed.converters.source import OnError
 from datafeed.errors import ConfigError
 from datafeed.sizes import parse_size
