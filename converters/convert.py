@@ -41,7 +41,9 @@ class _Run:
     workers: int
 
 
-def plan(source: str | os.PathLike[str] | Source, dest: str, options: ConvertOptions = _DEFAULT) -> Plan:
+def plan(
+    source: str | os.PathLike[str] | Source, dest: str | os.PathLike[str], options: ConvertOptions = _DEFAULT
+) -> Plan:
     """Say what `convert` would do, without writing anything.
 
     Args:
@@ -60,14 +62,14 @@ def plan(source: str | os.PathLike[str] | Source, dest: str, options: ConvertOpt
         from datafeed.converters.detect import open_source
 
         name = os.fspath(source)
-        check_apart(name, dest)
+        check_apart(name, os.fspath(dest))
         return make_plan(open_source(name, options.kind, options.source_options()), name, options)
     return make_plan(source, source.kind, options)
 
 
 def convert(
     source: str | os.PathLike[str] | Source,
-    dest: str,
+    dest: str | os.PathLike[str],
     options: ConvertOptions = _DEFAULT,
     *,
     on_progress: OnProgress | None = None,
@@ -90,6 +92,8 @@ def convert(
         ConfigError: Options or paths exclude each other.
         MissingExtra: Several workers are wanted and Ray is not installed.
         SourceError: The source cannot be read, is empty, changed meanwhile, or has a bad item (`on_error="raise"`).
+        RecordTooLarge: A record passes the format's limit (`on_error="raise"`).
+        WorkerLost: A task kills every worker that takes it.
         OutputError: The destination cannot be written, is full, is locked, or holds something else.
     """
     made = plan(source, dest, options)
@@ -103,7 +107,8 @@ def convert(
         manifest = committed(store, made.header)
         if manifest is not None:  # by the holder before
             return _report(made, store, manifest, _Run("nothing", 0), ([], 0, meter))
-        again = begun(store, open_store(f"{dest}/{JOURNAL}", options.storage_options), made.header)
+        nested = f"{os.fspath(dest).rstrip('/')}/{JOURNAL}"
+        again = begun(store, open_store(nested, options.storage_options), made.header)
         return _convert(made, store, options, meter, again=again)
 
 

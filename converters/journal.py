@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from datafeed.errors import CorruptData
 from datafeed.footer import Place, read_footer
 from datafeed.header import DatasetHeader, Fields, canonical
 from datafeed.manifest import ShardInfo
@@ -101,19 +100,16 @@ class Journal:
         try:
             value = Fields(json.loads(self._store.read(_entry(number))), _entry(number))
             info = _info(Fields(value.value("shard"), _entry(number)))
-            nbytes = self._store.size(shard_name(number))
-        except (FileNotFoundError, ValueError):
-            return None
-        if value.text("plan") != self._header.dataset_id or info.nbytes != nbytes:
-            return None
-        try:
+            bad = tuple(_bad_line(line) for line in value.items("bad"))
+            plan, on_error = value.text("plan"), value.text("on_error")
+            if plan != self._header.dataset_id or info.nbytes != self._store.size(shard_name(number)):
+                return None
             footer = read_footer(self._store, shard_name(number))
-        except CorruptData:
+        except (FileNotFoundError, ValueError):
             return None
         if footer.header.dataset_id != self._header.dataset_id or footer.number != number:
             return None
-        bad = tuple(BadLine(**line) for line in value.items("bad"))  # type: ignore[arg-type]  # what `add` wrote
-        return Finished(info, footer.end, footer.last, footer.blocks, bad, value.text("on_error"))
+        return Finished(info, footer.end, footer.last, footer.blocks, bad, on_error)
 
     def remove(self, shards: int) -> None:
         """Delete it, once the dataset is committed."""
@@ -139,6 +135,11 @@ def _info(fields: Fields) -> ShardInfo:
     nbytes, raw_bytes, records, blocks = counts
     sha256, skipped = fields.hex("sha256", 64), fields.integer("skipped")
     return ShardInfo(fields.text("name"), nbytes, raw_bytes, records, blocks, sha256, skipped)
+
+
+def _bad_line(value: object) -> BadLine:
+    fields = Fields(value, JOURNAL)
+    return BadLine(fields.text("where"), fields.text("reason"), fields.text("file"))
 
 
 def bad_lines(shards: Sequence[Finished]) -> list[BadLine]:

@@ -51,7 +51,7 @@ def _local(folder: str) -> Iterator[None]:
         yield
     finally:
         with suppress(OSError):
-            os.unlink(path)
+            os.unlink(path)  # before the lock is released: nobody else can hold this file's lock yet
         os.close(fd)
 
 

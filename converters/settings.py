@@ -23,7 +23,8 @@ class ConvertOptions:
         shard_size: Stored bytes of a shard: each ends at the block boundary nearest to it.
         block_size: Raw bytes of a block: it takes records until one more would pass them, at least one.
         level: A zstd level; None to choose by a sample of the data.
-        workers: How many processes encode; None for the cores of this process, or of the Ray cluster.
+        workers: How many processes encode; None for the cores of this process, or of the Ray cluster. With 1, or where
+            there is little to do, it is this process.
         ray_address: A Ray cluster to run on; None for RAY_ADDRESS, a running cluster, or a local one of our own.
         on_error: What becomes of items that cannot become samples: "raise" stops at the first, "skip" counts them,
             "quarantine" also writes them aside, under `quarantine/` in the destination.
