@@ -1,0 +1,268 @@
+"""Read comma- or tab-separated text with a header line.
+
+The delimiter is a tab in .tsv files, elsewhere the most frequent of , ; | and tab in the header line. Types come from a
+first pass over all rows: a column is int64 where every filled cell is an integer of 64 bits without leading zeros,
+float64 where every filled cell is a number, and utf8 otherwise; nothing is rounded but decimal fractions. An empty cell
+is missing in a column of numbers and an empty string in a column of text. A row with another number of cells than the
+header, a broken quotation, or bytes that are no UTF-8 is a bad item. A file is read as one unit: a quoted cell may hold
+line ends, so that no place to cut is certain.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import IO, ClassVar, Self, cast
+
+from datafeed.converters.listing import list_files, stamp
+from datafeed.converters.options import SourceOptions
+from datafeed.converters.rows import chunk_of
+from datafeed.converters.source import Chunk, OnBad, Unit
+from datafeed.errors import BadItem, ConfigError, EmptySource, SourceError
+from datafeed.schema import Feature, Schema, stored
+
+SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+
+_CHUNK_ROWS = 4096
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
+_NUMBER = re.compile(
+    r"[+-]?(([1-9][0-9]*|0)?\.[0-9]+|([1-9][0-9]*|0)\.?)([eE][+-]?[0-9]+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE
+)
+_TRUE_FALSE = {"true": True, "false": False, "1": True, "0": False}
+
+Row = tuple[int, list[str]]
+
+
+@dataclass(frozen=True)
+class Csv:
+    """Offer the rows of CSV files.
+
+    Args:
+        path: A file, a glob pattern or a folder.
+        asked: How it is read.
+    """
+
+    kind: ClassVar[str] = "csv"
+    path: str
+    asked: SourceOptions
+
+    def options(self) -> dict[str, object]:
+        """Return what shapes the output."""
+        return {"types": dict(self.asked.types)}
+
+    def notes(self) -> Sequence[str]:
+        """Say nothing: what is passed over is a bad item."""
+        return []
+
+    def units(self) -> Sequence[Unit]:
+        """List the files.
+
+        Raises:
+            SourceError: There is none, or one cannot be looked at.
+        """
+        files = list_files(self.path, SUFFIXES)
+        if not files:
+            raise EmptySource(f"{self.path}: no file ends in {', '.join(SUFFIXES)}")
+        return [_unit(path) for path in files]
+
+    def schema(self) -> Schema:
+        """Return the columns, by a first pass over all rows.
+
+        Raises:
+            SourceError: The files' headers differ, or a name stands in one twice.
+            EmptySource: There is no row.
+            ConfigError: A type is given for a column that is not there.
+        """
+        return self._schema
+
+    @cached_property
+    def _schema(self) -> Schema:
+        header: list[str] = []
+        kinds: list[_Kind] = []
+        rows = 0
+        for unit in self.units():
+            with _opened(unit.files[0].path) as table:
+                if not header:
+                    header, kinds = table.header, [_Kind() for _ in table.header]
+                if table.header not in (header, []):
+                    raise SourceError(f"{table.path}: expected the columns {header}, found {table.header}")
+                for _, cells in table.rows(lambda _: None):
+                    rows += 1
+                    for kind, cell in zip(kinds, cells, strict=True):
+                        kind.add(cell)
+        if not rows:
+            raise EmptySource(f"{self.path}: no file has a row")
+        unknown = sorted(set(self.asked.types) - set(header))
+        if unknown:
+            raise ConfigError(f"types: no column {unknown[0]!r}; there are {', '.join(header)}")
+        return Schema([self._feature(name, kind) for name, kind in zip(header, kinds, strict=True)])
+
+    def _feature(self, name: str, kind: _Kind) -> Feature:
+        dtype = self.asked.types.get(name, kind.dtype)
+        return stored(name, dtype, optional=kind.empty and dtype not in ("utf8", "bytes"))
+
+    def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
+        """Read one file, some thousand rows at a time."""
+        schema = self.schema()
+        casts = [_CASTS.get(feature.dtype, int) for feature in schema]
+        with _opened(unit.files[0].path) as table:
+            lines: list[int] = []
+            cells: list[list[str]] = []
+            for line, row in table.rows(on_bad):
+                lines.append(line)
+                cells.append(row)
+                if len(cells) == _CHUNK_ROWS:
+                    yield _chunk(schema, casts, table.path, (lines, cells), on_bad)
+                    lines, cells = [], []
+            if cells:
+                yield _chunk(schema, casts, table.path, (lines, cells), on_bad)
+
+
+def _chunk(
+    schema: Schema,
+    casts: Sequence[Callable[[str], object]],
+    path: str,
+    rows: tuple[list[int], list[list[str]]],
+    on_bad: OnBad,
+) -> Chunk:
+    names = [feature.name for feature in schema]
+    samples = [dict(zip(names, map(_cast, casts, cells), strict=True)) for cells in rows[1]]
+    return chunk_of(schema, samples, lambda row: f"{path}:{rows[0][row]}", on_bad)
+
+
+def _cast(convert: Callable[[str], object], cell: str) -> object:
+    """Return a cell's value; a cell that does not fit stays text, which its feature then refuses with its line."""
+    if convert is str:
+        return cell
+    if not cell:
+        return None
+    try:
+        return convert(cell)
+    except (ValueError, KeyError):
+        return cell
+
+
+_CASTS: dict[str, Callable[[str], object]] = {
+    "utf8": str,
+    "bytes": str.encode,
+    "bool": lambda cell: _TRUE_FALSE[cell.lower()],
+    "float16": float,
+    "float32": float,
+    "float64": float,
+}
+
+
+class _Kind:
+    """Gather what the cells of one column are."""
+
+    def __init__(self) -> None:
+        self.dtype = "int64"
+        self.empty = False
+        self._exact_as_float = True
+
+    def add(self, cell: str) -> None:
+        """Take one more cell into account."""
+        if not cell:
+            self.empty = True
+        elif self.dtype == "int64" and _INTEGER.fullmatch(cell) and -(2**63) <= int(cell) < 2**63:
+            self._exact_as_float &= int(float(cell)) == int(cell)
+        elif self.dtype != "utf8":
+            self.dtype = "float64" if self._exact_as_float and _is_float(cell) else "utf8"
+
+
+def _is_float(cell: str) -> bool:
+    """Whether a cell is a number that loses no digit before the point as float64; "007" is none, nor is 2**63 + 1."""
+    digits = cell.lstrip("+-")
+    return bool(_NUMBER.fullmatch(cell)) and not (digits.isdigit() and int(float(digits)) != int(digits))
+
+
+class _Table:
+    """Read one file.
+
+    Args:
+        path: The file.
+        file: Its decompressed bytes.
+    """
+
+    def __init__(self, path: str, file: IO[bytes]) -> None:
+        self.path = path
+        self._text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
+        csv.field_size_limit(sys.maxsize)
+        first = self._text.readline()
+        delimiter = _delimiter(path, first)
+        self._reader = csv.reader(_chain(first, self._text), delimiter=delimiter, strict=True)
+        self.header: list[str] = next(self._reader, [])
+        twice = sorted({name for name in self.header if self.header.count(name) > 1 or not name})
+        if twice:
+            raise SourceError(f"{path}:1: the column name {twice[0]!r} must be filled and stand there once")
+
+    def rows(self, on_bad: OnBad) -> Iterator[Row]:
+        """Yield (line, cells) of each good row; lines count from 1, a row's is its first."""
+        while True:
+            line = self._reader.line_num + 1
+            try:
+                cells = next(self._reader)
+            except StopIteration:
+                return
+            except csv.Error as exc:
+                on_bad(BadItem(f"{self.path}:{line}", f"cannot be parsed: {exc}"))
+                continue
+            except (OSError, EOFError) as exc:
+                raise BadItem(f"{self.path}:{line}", f"cannot be read on: {exc}") from exc
+            if not cells:
+                continue
+            reason = self._fault(cells)
+            if reason:
+                on_bad(BadItem(f"{self.path}:{line}", reason, repr(cells).encode()))
+            else:
+                yield line, cells
+
+    def _fault(self, cells: list[str]) -> str:
+        if len(cells) != len(self.header):
+            return f"expected {len(self.header)} cells as in the header, found {len(cells)}"
+        for name, cell in zip(self.header, cells, strict=True):
+            if not cell.isascii() and any("\udc80" <= char <= "\udcff" for char in cell):
+                return f"column {name!r} is not UTF-8: {cell[:40].encode('utf-8', 'surrogateescape')!r}"
+        return ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._text.close()
+
+
+def _opened(path: str) -> _Table:
+    try:
+        file = open(path, "rb")  # noqa: SIM115  (the table closes it)
+        packed = file.peek(2)[:2] == b"\x1f\x8b"
+        return _Table(path, cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if packed else file)
+    except (OSError, EOFError, csv.Error) as exc:
+        raise SourceError(f"{path}: cannot be read: {exc}") from exc
+
+
+def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
+    if first:
+        yield first
+    yield from rest
+
+
+def _delimiter(path: str, header: str) -> str:
+    if path.removesuffix(".gz").endswith(".tsv"):
+        return "\t"
+    bare = re.sub(r'"[^"]*"', "", header)
+    return max(",;|\t", key=bare.count)
+
+
+def _unit(path: str) -> Unit:
+    try:
+        found = stamp(path)
+    except OSError as exc:
+        raise SourceError(f"{path}: {exc.strerror}") from exc
+    return Unit(path, found.nbytes * (4 if path.endswith(".gz") else 1), (found,))

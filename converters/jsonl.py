@@ -1,0 +1,274 @@
+"""Read JSON lines: one object a line.
+
+Types come from a first pass over all lines. Of one name's values: all bool -> bool; integers -> int64, or uint64 where
+only that holds them; integers with fractions -> float64; strings -> utf8; lists of numbers -> ragged int64 or float64;
+lists of strings -> lists of utf8; anything else, integers that no 64 bits hold, and mixtures -> the value's JSON text
+(media "json"). Objects are flattened: {"a": {"b": 1}} is the feature "a.b". null and an absent name are missing. NaN
+and Infinity are floats. A line that is no object, or has a name twice, is a bad item.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from datafeed.converters.listing import list_files, stamp
+from datafeed.converters.options import SourceOptions
+from datafeed.converters.rows import chunk_of
+from datafeed.converters.source import Chunk, OnBad, Unit
+from datafeed.errors import BadItem, ConfigError, EmptySource, SourceError
+from datafeed.schema import Feature, Schema, stored
+
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
+
+_UNIT_NBYTES = 8_000_000
+_CHUNK_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class JsonLines:
+    """Offer the lines of JSON files.
+
+    Args:
+        path: A file, a glob pattern or a folder.
+        asked: How it is read.
+    """
+
+    kind: ClassVar[str] = "jsonl"
+    path: str
+    asked: SourceOptions
+
+    def options(self) -> dict[str, object]:
+        """Return what shapes the output."""
+        return {"types": dict(self.asked.types), "int64_lists": self.asked.int64_lists}
+
+    def notes(self) -> Sequence[str]:
+        """Say which columns became JSON text."""
+        texts = [feature.name for feature in self.schema() if feature.media == "json"]
+        return [f"kept as JSON text: {', '.join(texts)}"] if texts else []
+
+    def schema(self) -> Schema:
+        """Return what the lines hold, by a first pass over all of them.
+
+        Raises:
+            SourceError: A file cannot be read, or holds no line that is an object.
+            ConfigError: A type is given for a name that no line has.
+        """
+        return self._schema
+
+    @cached_property
+    def _schema(self) -> Schema:
+        kinds: dict[str, _Kind] = {}
+        rows = 0
+        for unit in self.units():
+            for _, sample in _samples(unit, lambda _: None):
+                rows += 1
+                for name, value in sample.items():
+                    kinds.setdefault(name, _Kind()).add(value)
+        if not rows:
+            raise EmptySource(f"{self.path}: no line holds a JSON object")
+        unknown = sorted(set(self.asked.types) - set(kinds))
+        if unknown:
+            raise ConfigError(f"types: no line has the name {unknown[0]!r}; there are {', '.join(sorted(kinds))}")
+        return Schema([self._feature(name, kind, rows) for name, kind in kinds.items()])
+
+    def _feature(self, name: str, kind: _Kind, rows: int) -> Feature:
+        dtype, shape, media = kind.decide()
+        given = self.asked.types.get(name)
+        if given is not None:
+            dtype, media = given, ""
+            shape = shape if given != "utf8" or dtype == given else ()
+        optional = kind.present < rows
+        return stored(name, dtype, shape, media=media, optional=optional, int64_lists=self.asked.int64_lists)
+
+    def units(self) -> Sequence[Unit]:
+        """List byte ranges of plain files, cut at line ends, and compressed files whole.
+
+        Raises:
+            SourceError: There is no file, or one cannot be read.
+        """
+        return self._units
+
+    @cached_property
+    def _units(self) -> list[Unit]:
+        files = list_files(self.path, SUFFIXES)
+        if not files:
+            raise EmptySource(f"{self.path}: no file ends in {', '.join(SUFFIXES)}")
+        units = []
+        for path in files:
+            try:
+                units += [_whole(path)] if _is_gzip(path) else list(_ranges(path))
+            except OSError as exc:
+                raise SourceError(f"{path}: {exc.strerror or exc}") from exc
+        return units
+
+    def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
+        """Read one unit, some thousand lines at a time."""
+        schema = self.schema()
+        texts = {feature.name for feature in schema if feature.media == "json"}
+        lines: list[int] = []
+        samples: list[Mapping[str, object]] = []
+        for line, found in _samples(unit, on_bad):
+            sample = {
+                name: json.dumps(value) if name in texts and value is not None else value
+                for name, value in found.items()
+            }
+            lines.append(line)
+            samples.append(sample)
+            if len(samples) == _CHUNK_ROWS:
+                yield _chunk(schema, samples, unit, lines, on_bad)
+                lines, samples = [], []
+        if samples:
+            yield _chunk(schema, samples, unit, lines, on_bad)
+
+
+def _chunk(
+    schema: Schema, samples: Sequence[Mapping[str, object]], unit: Unit, lines: Sequence[int], on_bad: OnBad
+) -> Chunk:
+    path = unit.files[0].path
+    return chunk_of(schema, samples, lambda row: f"{path}:{lines[row]}", on_bad)
+
+
+class _Kind:
+    """Gather what the values of one name are."""
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+        self.low = self.high = 0
+        self.present = 0
+
+    def add(self, value: object) -> None:
+        """Take one more value into account."""
+        if value is None:
+            return
+        self.present += 1
+        if isinstance(value, list):
+            self.seen |= {f"list of {self._scalar(item)}" for item in value} or {"list"}
+        else:
+            self.seen.add(self._scalar(value))
+
+    def _scalar(self, value: object) -> str:
+        if isinstance(value, int) and not isinstance(value, bool):
+            self.low, self.high = min(self.low, value), max(self.high, value)
+        return type(value).__name__
+
+    def _integer(self) -> str:
+        """Return the dtype that holds all integers seen; nothing where none does."""
+        if self.low >= -(2**63) and self.high < 2**63:
+            return "int64"
+        return "uint64" if self.low >= 0 and self.high < 2**64 else ""
+
+    def decide(self) -> tuple[str, tuple[None, ...], str]:
+        """Return dtype, shape and media."""
+        seen = {name.removeprefix("list of ") for name in self.seen if name != "list"}
+        lists = {name.startswith("list") for name in self.seen}
+        shape: tuple[None, ...] = (None,) if lists == {True} else ()
+        if len(lists) == 1:
+            if not seen:
+                return "float64", shape, ""
+            if seen == {"str"}:
+                return "utf8", shape, ""
+            if seen == {"bool"}:
+                return "bool", shape, ""
+            if seen == {"int"} and self.low >= -(2**63) and self.high < 2**64 and (self.low >= 0 or self.high < 2**63):
+                return ("int64" if self.high < 2**63 else "uint64"), shape, ""
+            if seen <= {"int", "float"} and "float" in seen:
+                return "float64", shape, ""
+        return "utf8", (), "json"
+
+
+def _samples(unit: Unit, on_bad: OnBad) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield (line number, flat object) of the lines of a unit."""
+    path = unit.files[0].path
+    for line, data in _lines(unit):
+        if not data.strip():
+            continue
+        try:
+            found = _loads(data)
+        except (ValueError, RecursionError) as exc:
+            on_bad(BadItem(f"{path}:{line}", f"expected one JSON object: {exc}", data))
+            continue
+        yield line, found
+
+
+def _loads(data: bytes) -> dict[str, object]:
+    found = json.loads(data.decode(), object_pairs_hook=_unique)
+    if not isinstance(found, dict):
+        hint = "; a file that is one array must be written as lines first" if isinstance(found, list) else ""
+        raise ValueError(f"found {type(found).__name__}{hint}")  # noqa: TRY004  (one error for all that is no object)
+    flat: dict[str, object] = {}
+    _flatten("", found, flat)
+    return flat
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice!r} stands there twice")
+    return found
+
+
+def _flatten(prefix: str, found: Mapping[str, object], out: dict[str, object]) -> None:
+    for name, value in found.items():
+        full = prefix + name
+        if full in out:
+            raise ValueError(f"the name {full!r} stands there twice")
+        if isinstance(value, dict):
+            _flatten(f"{full}.", value, out)
+        else:
+            out[full] = value
+
+
+def _is_gzip(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
+def _whole(path: str) -> Unit:
+    found = stamp(path)
+    return Unit(path, 4 * found.nbytes, (found,), (0, -1, 1))
+
+
+def _ranges(path: str) -> Iterator[Unit]:
+    """Cut a file at line ends; each unit's detail is (start, end, its first line's number)."""
+    found = stamp(path)
+    start, line = 0, 1
+    with open(path, "rb") as file:
+        while start < found.nbytes:
+            data = file.read(_UNIT_NBYTES)
+            data += file.readline()
+            if not data:
+                break
+            yield Unit(f"{path}:{line}", len(data), (found,), (start, start + len(data), line))
+            start += len(data)
+            line += data.count(b"\n")
+
+
+def _lines(unit: Unit) -> Iterator[tuple[int, bytes]]:
+    assert isinstance(unit.detail, tuple)
+    start, end, first = unit.detail
+    path = unit.files[0].path
+    try:
+        with open(path, "rb") as plain:
+            if end < 0:
+                yield from _stripped(gzip.GzipFile(fileobj=plain), first)
+                return
+            plain.seek(start)
+            yield from enumerate(plain.read(end - start).removeprefix(_bom(start)).split(b"\n"), first)
+    except (OSError, EOFError) as exc:
+        raise BadItem(path, f"cannot be read: {exc}") from exc
+
+
+def _bom(start: int) -> bytes:
+    return b"\xef\xbb\xbf" if start == 0 else b""
+
+
+def _stripped(file: Iterable[bytes], first: int) -> Iterator[tuple[int, bytes]]:
+    for line, data in enumerate(file, first):
+        yield line, data.removeprefix(_bom(line - first))

@@ -1,0 +1,177 @@
+"""Turn samples, one Python mapping each, into columns.
+
+Values keep their meaning exactly: a value that its feature's dtype cannot hold is an error with its row, never a
+rounded or wrapped number.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from datafeed.columns import Array, Column, Mask
+from datafeed.converters.source import Chunk, OnBad
+from datafeed.errors import BadItem, SchemaError
+from datafeed.schema import Feature, Schema
+
+Sample = Mapping[str, object]
+
+
+def chunk_of(schema: Schema, samples: Sequence[Sample], where: Callable[[int], str], on_bad: OnBad) -> Chunk:
+    """Turn samples into a chunk; one that does not fit goes to `on_bad` and is left out.
+
+    Args:
+        schema: What each sample holds. A name that a sample lacks, or whose value is None, is missing.
+        samples: The samples.
+        where: Where sample i came from.
+        on_bad: What to do with one that does not fit.
+
+    Returns:
+        The chunk of those that fit.
+    """
+    kept = list(range(len(samples)))
+    columns: dict[str, Column] | None = None
+    while columns is None:
+        rows = [samples[number] for number in kept]
+        try:
+            columns = {feature.name: column_of(feature, [row.get(feature.name) for row in rows]) for feature in schema}
+        except SchemaError as exc:
+            bad = kept.pop(exc.row)
+            on_bad(BadItem(where(bad), str(exc), repr(dict(samples[bad])).encode()))
+    return Chunk(columns, len(kept), where=lambda row: where(kept[row]))
+
+
+def column_of(feature: Feature, values: Sequence[object]) -> Column:
+    """Turn one feature's values into a column.
+
+    Args:
+        feature: The feature.
+        values: One a sample: a number, array, bytes or str, or a sequence of them, as the feature's shape says; None
+            where it is missing.
+
+    Raises:
+        SchemaError: A value does not fit, or is missing though the feature is not optional; with its row.
+    """
+    present = np.array([value is not None for value in values], np.bool_)
+    if not feature.optional and not present.all():
+        raise SchemaError("expected a value, found none", int(np.argmin(present)), feature.name)
+    mask = present if feature.optional else None
+    if not feature.numeric:
+        return _texts(feature, values, mask)
+    if feature.ragged:
+        return _ragged(feature, values, mask)
+    return Column(_fixed(feature, values), present=mask)
+
+
+def _fixed(feature: Feature, values: Sequence[object]) -> Array:
+    missing = _blank(feature)
+    rows = [missing if value is None else value for value in values]
+    fast = _try_fast(feature, rows)
+    if fast is not None:
+        return fast
+    out = np.empty((len(rows), *feature.row_shape), feature.numpy_dtype)
+    for row, value in enumerate(rows):
+        array = _exact(feature, value, row)
+        if array.shape != feature.row_shape:
+            raise SchemaError(f"expected shape {feature.row_shape}, found {array.shape}", row, feature.name)
+        out[row] = array
+    return out
+
+
+def _try_fast(feature: Feature, rows: Sequence[object]) -> Array | None:
+    """Convert scalars of the plain Python type in one go; None where any is of another type or does not fit."""
+    wanted = {"int64": int, "float64": float, "bool": bool}.get(feature.dtype)
+    if feature.shape or wanted is None or any(type(value) is not wanted for value in rows):
+        return None
+    try:
+        return np.array(rows, feature.numpy_dtype)
+    except OverflowError:
+        return None
+
+
+def _ragged(feature: Feature, values: Sequence[object], mask: Mask | None) -> Column:
+    parts = []
+    for row, value in enumerate(values):
+        array = _exact(feature, () if value is None else value, row)
+        if array.size == 0:
+            array = array.reshape(0, *feature.row_shape)
+        if array.shape[1:] != feature.row_shape or not array.ndim:
+            raise SchemaError(f"expected shape {('any', *feature.row_shape)}, found {array.shape}", row, feature.name)
+        parts.append(array)
+    empty = np.empty((0, *feature.row_shape), feature.numpy_dtype)
+    return Column(np.concatenate([empty, *parts]), _offsets([len(part) for part in parts]), present=mask)
+
+
+def _exact(feature: Feature, value: object, row: int) -> Array:
+    """Return a value as an array of the feature's dtype.
+
+    Raises:
+        SchemaError: It is no number, or the dtype cannot hold it.
+    """
+    try:
+        array = np.asarray(value)
+    except (ValueError, OverflowError) as exc:
+        raise SchemaError(f"expected {feature.dtype}, found {value!r:.60}", row, feature.name) from exc
+    target = feature.numpy_dtype
+    if array.size == 0:
+        return array.astype(target) if array.dtype.kind in "biuf" else np.empty(array.shape, target)
+    if array.dtype.kind not in "biuf" or not _may_become(array.dtype.kind, target.kind):
+        raise SchemaError(f"expected {feature.dtype}, found {value!r:.60}", row, feature.name)
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = array.astype(target)
+    if target.kind in "biu" and not (out == array).all():
+        raise SchemaError(f"{value!r:.60} is outside what {feature.dtype} holds", row, feature.name)
+    if target.kind == "f" and array.dtype.kind in "iu" and not (out.astype(array.dtype) == array).all():
+        raise SchemaError(f"{value!r:.60} is not exact as {feature.dtype}", row, feature.name)
+    if target.kind == "f" and (np.isinf(out) & np.isfinite(array)).any():
+        raise SchemaError(f"{value!r:.60} is outside what {feature.dtype} holds", row, feature.name)
+    return out
+
+
+def _may_become(kind: str, target: str) -> bool:
+    """Whether numbers of one kind may stand for another: never a fraction for an integer, nor a number for a bool."""
+    return target in {"b": "biuf", "i": "iuf", "u": "iuf", "f": "f"}[kind]
+
+
+def _texts(feature: Feature, values: Sequence[object], mask: Mask | None) -> Column:
+    if not feature.shape:
+        items = [_bytes(feature, "" if value is None else value, row) for row, value in enumerate(values)]
+        return Column(_joined(items), _offsets([len(item) for item in items]), present=mask)
+    lists: list[list[bytes]] = []
+    for row, value in enumerate(values):
+        if value is not None and (isinstance(value, (str, bytes)) or not isinstance(value, Sequence)):
+            raise SchemaError(f"expected a list of {feature.dtype}, found {value!r:.60}", row, feature.name)
+        lists.append([_bytes(feature, item, row) for item in value or ()])
+        if feature.shape[0] is not None and value is not None and len(lists[-1]) != feature.shape[0]:
+            raise SchemaError(f"expected {feature.shape[0]} values, found {len(lists[-1])}", row, feature.name)
+    items = list(itertools.chain.from_iterable(lists))
+    inner = _offsets([len(item) for item in items])
+    return Column(_joined(items), _offsets([len(row) for row in lists]), inner, mask)
+
+
+def _bytes(feature: Feature, value: object, row: int) -> bytes:
+    if isinstance(value, str) and (feature.dtype == "utf8" or value == ""):
+        try:
+            return value.encode()
+        except UnicodeEncodeError as exc:
+            raise SchemaError(f"{value!r:.60} has no UTF-8 form", row, feature.name) from exc
+    if isinstance(value, (bytes, bytearray, memoryview)) and feature.dtype == "bytes":
+        return bytes(value)
+    raise SchemaError(f"expected {feature.dtype}, found {value!r:.60}", row, feature.name)
+
+
+def _blank(feature: Feature) -> object:
+    filler = np.nan if feature.numpy_dtype.kind == "f" else 0
+    return (
+        np.full(feature.row_shape, filler, feature.numpy_dtype) if feature.shape else feature.numpy_dtype.type(filler)
+    )
+
+
+def _joined(items: Sequence[bytes]) -> Array:
+    return np.frombuffer(b"".join(items), np.uint8)
+
+
+def _offsets(lengths: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.cumsum([0, *lengths], dtype=np.int64)
