@@ -370,7 +370,7 @@ cdef extern from *:
 
     /* What one entry holds; with `spec`, its integers are held against their dtype; with `out`, it is written too. */
     typedef struct {
-        u32 kind, turns;  /* turns: how often a list of another kind replaced the one before */
+        u32 kind;
         u64 count, bytes;
         int out_of_range;
         i64 found;
@@ -379,11 +379,11 @@ cdef extern from *:
         u8 *out;
         i64 *ends;        /* DF_LIST: where to write the end of each value */
         i64 base;
-        u32 turns_due;
         u64 room, room_bytes;
     } df_visit;
 
-    static inline int df_due(const df_visit *v) { return v->out && v->turns == v->turns_due && v->count < v->room; }
+    /* Values of a list that another kind replaces later are written too, and then written over. */
+    static inline int df_due(const df_visit *v) { return v->out && v->kind == v->spec->kind && v->count < v->room; }
 
     static void df_take_int(df_visit *v, u64 value) {
         u8 unused[8];
@@ -402,7 +402,7 @@ cdef extern from *:
 
     static void df_take_bytes(df_visit *v, df_range body) {
         u64 n = (u64)(body.e - body.p);
-        if (df_due(v) && n <= v->room_bytes - v->bytes) {
+        if (df_due(v) && v->bytes <= v->room_bytes && n <= v->room_bytes - v->bytes) {
             memcpy(v->out + v->bytes, body.p, n);
             if (v->ends) v->ends[v->count] = v->base + (i64)(v->bytes + n);
         }
@@ -454,7 +454,6 @@ cdef extern from *:
             if ((code = df_next(&p, feature.e, &field))) return code;
             if (field.wire != 2 || field.number > 3) continue;
             if (v->kind && v->kind != field.number) {
-                v->turns++;
                 v->count = v->bytes = 0;
                 v->out_of_range = 0;
             }
@@ -574,7 +573,6 @@ cdef extern from *:
         df_visit write = {0};
         write.spec = spec;
         write.out = out->out + row * spec->row_bytes;
-        write.turns_due = look.turns;
         write.room = spec->raw ? 1 : spec->row_items;
         write.room_bytes = spec->row_bytes;
         df_visit_entry(&write, entry);
@@ -878,13 +876,11 @@ cdef extern from *:
             }
         } else if (span->mode == DF_ENTRY) {
             df_range entry = {p, e};
-            df_visit look = {0}, write = {0};
-            look.spec = write.spec = spec;
-            df_visit_entry(&look, entry);
+            df_visit write = {0};
+            write.spec = spec;
             write.out = out;
             write.ends = ends;
             write.base = base;
-            write.turns_due = look.turns;
             write.room = span->count;
             write.room_bytes = span->bytes;
             df_visit_entry(&write, entry);

@@ -67,7 +67,7 @@ def test_instruction_when_this_processor_has_it() -> None:
     """The flag that chooses the path agrees with what the system says of the processor."""
     assert isinstance(_native._crc32c_has_instruction(), bool)
     try:
-        with open("/proc/cpuinfo", encoding="ascii") as info:  # noqa: PTH123  (a system file)
+        with open("/proc/cpuinfo", encoding="ascii") as info:
             flags = info.read().split()
     except FileNotFoundError:
         pytest.skip("no /proc/cpuinfo to compare with")

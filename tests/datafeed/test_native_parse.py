@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datafeed._native import Block, Encoder, Parser
+from datafeed._native import Block, Parser
 from datafeed.columns import Column
 from datafeed.errors import SchemaError
 from datafeed.schema import Feature, Kind, Shape
@@ -210,6 +210,31 @@ def test_f93_parse_when_the_first_record_is_empty_and_the_second_is_not() -> Non
         assert_same_verdict([ragged], [first, example(entry("int64", [3, 4]))])
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (None,)])
+@pytest.mark.parametrize("optional", [False, True])
+def test_parse_when_one_feature_repeats_and_another_is_missing(shape: Shape, *, optional: bool) -> None:
+    """A repeated key does not stand in for an absent one, and its last entry counts."""
+    features = [Feature("a", "int64", "int64", shape), Feature("b", "int64", "int64", shape, optional=optional)]
+    good = example(entry("int64", [1]), entry("int64", [2], "b"))
+    twice = example(entry("int64", [3]), entry("int64", [4]), oracle.entry_message("stranger" * 9, b""))
+    assert_same_verdict(features, [good, twice, good])
+
+
+@pytest.mark.parametrize("kind", list(oracle.KINDS))
+@pytest.mark.parametrize("shape", [(), (None,)])
+def test_parse_when_kinds_replace_each_other(kind: Kind, shape: Shape) -> None:
+    """Of lists of several kinds in one feature only those after the last change count, in the narrowest dtype too."""
+    lists: dict[Kind, oracle.Values] = {"int64": [1, 300, 5], "float": [b"abcd"] * 3, "bytes": [b"longer than it"] * 3}
+    message = oracle.feature_message(kind, lists[kind])
+    for other, values in lists.items():
+        message += oracle.feature_message(other, values)
+    last: dict[Kind, oracle.Values] = {"int64": [1], "float": [b"efgh"], "bytes": [b"x"]}
+    record = example(oracle.entry_message("a", message + oracle.feature_message(kind, last[kind])))
+    dtypes = {"int64": ("bool", "uint8", "int64"), "float": ("float32",), "bytes": ("bytes", "uint8")}
+    for dtype in dtypes[kind]:
+        assert_same_verdict([Feature("a", kind, dtype, shape)], [record])
+
+
 def test_parse_when_scalars_share_a_dtype() -> None:
     """Scalars of one dtype are the rows of one C-ordered array, found through base; each dtype has its own."""
     dtypes = ["int64", "float32", "int64", "int32", "float32"]
@@ -223,38 +248,6 @@ def test_parse_when_scalars_share_a_dtype() -> None:
     assert found[1].values.base is found[4].values.base
     assert found[3].values.base is not None
     assert found[3].values.base.shape == (1, 3)
-
-
-def test_parse_when_rows_are_scattered_over_blocks() -> None:
-    """Rows come in the order asked, repeats too, from bytearray and memoryview blocks, with unused places None."""
-    features, columns = cases.all_forms()
-    raws = [Encoder(features).encode(columns, start, start + 2, 2**30)[0] for start in (0, 2)]
-    blocks = [None, Block(bytearray(raws[0])), None, Block(memoryview(raws[1]), 2)]
-    which, rows = np.array([3, 1, 3, 1, 1], np.int32), np.array([1, 0, 0, 1, 0], np.int32)
-    order = [3, 0, 2, 1, 0]
-    for i, column in enumerate(Parser(features).parse(blocks, which, rows)):
-        cells = [oracle.cell_of(features[i], columns[i], row) for row in order]
-        cases.assert_same(column, oracle.to_column(features[i], cells))
-
-
-@pytest.mark.parametrize(("which", "row"), [(-1, 0), (2, 0), (0, 0), (1, 1), (1, -1), (2**31 - 1, 0), (-(2**31), 0)])
-def test_parse_when_an_index_is_outside(which: int, row: int) -> None:
-    """A block or row outside, or a block that is not there, raises IndexError with the position."""
-    blocks = [None, Block(oracle.frame(example(entry("int64", [1]))))]
-    with pytest.raises(IndexError, match="position 1: no record"):
-        Parser([INT]).parse(blocks, np.array([1, which], np.int32), np.array([0, row], np.int32))
-
-
-def test_parse_when_arguments_have_other_types() -> None:
-    """Indices of another dtype, unequal lengths and things that are no Block are refused."""
-    zeros = np.zeros(1, np.int32)
-    block = Block(oracle.frame(example(entry("int64", [1]))))
-    with pytest.raises(TypeError, match="int32"):
-        Parser([INT]).parse([block], zeros.astype(np.int64), zeros)
-    with pytest.raises(ValueError, match="as many block numbers"):
-        Parser([INT]).parse([block], zeros, np.zeros(2, np.int32))
-    with pytest.raises(TypeError, match="Block or None"):
-        Parser([INT]).parse([b"raw"], zeros, zeros)  # type: ignore[list-item]  # what is tried here
 
 
 def test_parser_when_pickled() -> None:
