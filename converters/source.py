@@ -93,3 +93,7 @@ class Source(Protocol):
     def options(self) -> dict[str, object]:
         """Return the options that shape the output, as JSON values, for the dataset's provenance."""
         ...
+
+    def notes(self) -> Sequence[str]:
+        """Say what a person should know about the raw data, a line each; none where there is nothing to say."""
+        ...

@@ -102,6 +102,10 @@ class Numbered:
         """Return what shapes the output."""
         return {"rows": self.rows, "blob": self.blob, "letters": self.letters, "bad": sorted(self.bad)}
 
+    def notes(self) -> Sequence[str]:
+        """Say nothing."""
+        return ()
+
 
 def records(url: str) -> list[bytes]:
     """Read all records of a dataset, in order."""

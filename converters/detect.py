@@ -1,0 +1,146 @@
+"""Tell what kind of source a path holds.
+
+A kind is told by the ends of file names, then by the first bytes of files whose names say nothing. A folder is looked
+at in part: its first `_LOOK_FILES` files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import islice
+from typing import cast
+
+from datafeed.converters.image_listing import shown
+from datafeed.converters.listing import list_files
+from datafeed.converters.options import SourceOptions
+from datafeed.converters.source import Source
+from datafeed.errors import ConfigError, EmptySource, SourceError
+from datafeed.infer import image_media
+
+KINDS = {
+    "images": ("datafeed.converters.image_folder", "ImageFolder"),
+    "parquet": ("datafeed.converters.parquet", "Parquet"),
+    "csv": ("datafeed.converters.csv", "Csv"),
+    "jsonl": ("datafeed.converters.jsonl", "JsonLines"),
+    "tfrecord": ("datafeed.converters.tfrecord", "TFRecords"),
+}
+_NAMES = {
+    "images": re.compile(r"\.(jpe?g|png|webp)$", re.IGNORECASE),
+    "parquet": re.compile(r"\.(parquet|pq)$", re.IGNORECASE),
+    "csv": re.compile(r"\.(csv|tsv)(\.gz)?$", re.IGNORECASE),
+    "jsonl": re.compile(r"\.(jsonl|ndjson|json)(\.gz)?$", re.IGNORECASE),
+    "tfrecord": re.compile(r"[.-]tfrecords?(-\d+-of-\d+)?(\.gz)?$", re.IGNORECASE),
+}
+_LOOK_FILES = 2000
+_LOOK_CONTENTS = 20
+_HEAD_NBYTES = 4096
+
+
+def open_source(path: str, kind: str | None, options: SourceOptions) -> Source:
+    """Return the source that a path holds.
+
+    Args:
+        path: A file, a folder or a glob pattern.
+        kind: One of `KINDS`; None to tell it from what is there.
+        options: How it is read.
+
+    Returns:
+        The source; nothing of it is open.
+
+    Raises:
+        ConfigError: There is no such kind.
+        SourceNotFound: Nothing is there.
+        EmptySource: There is no file.
+        SourceError: The kind is unclear, or it is a dataset of ours already.
+    """
+    if kind is not None and kind not in KINDS:
+        raise ConfigError(f"unknown kind of source {kind!r}; there are {', '.join(KINDS)}")
+    _refuse_converted(path)
+    module, name = KINDS[_detect(path) if kind is None else kind]
+    return cast("Source", getattr(import_module(module), name)(path, options))
+
+
+def _refuse_converted(path: str) -> None:
+    manifest = path if os.path.basename(path) == "dataset.json" else os.path.join(path, "dataset.json")
+    if not os.path.isfile(manifest):
+        return
+    with open(manifest, "rb") as file:
+        ours = b'"format":"datafeed"' in file.read()
+    if ours:
+        raise SourceError(
+            f"{shown(path)} is a converted dataset already, says its dataset.json: load it, or convert raw data"
+        )
+
+
+def _detect(path: str) -> str:
+    """Return the one kind of the files there."""
+    names = _walk(path) if os.path.isdir(path) else iter(list_files(path, ()))
+    files = list(islice(names, _LOOK_FILES))
+    if not files:
+        raise EmptySource(f"no file in {shown(path)}: expected {', '.join(KINDS)} files")
+    found = Counter(kind for file in files if (kind := _kind_by_name(file)))
+    if not found:
+        found = Counter(kind for file in files[:_LOOK_CONTENTS] if (kind := _kind_by_content(file)))
+    if len(found) == 1:
+        return next(iter(found))
+    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(found.items()))
+    what = f"{counts} among" if found else "none of a known kind among"
+    raise SourceError(
+        f"cannot tell what {shown(path)} is: found {what} the {'first ' * (len(files) == _LOOK_FILES)}{len(files)} "
+        f"file{'s' * (len(files) > 1)} ({_suffixes(files)}): say it with --from KIND, one of {', '.join(KINDS)}"
+    )
+
+
+def _suffixes(files: list[str]) -> str:
+    counts = Counter(os.path.splitext(file)[1] or "no suffix" for file in files)
+    return ", ".join(f"{count} x {shown(suffix)}" for suffix, count in counts.most_common(5))
+
+
+def _walk(folder: str) -> Iterator[str]:
+    """List files at any depth, but hidden ones, those near the top first; links to folders are not followed."""
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name[0] != ".")
+        yield from (os.path.join(here, name) for name in sorted(files) if name[0] != ".")
+
+
+def _kind_by_name(path: str) -> str | None:
+    name = os.path.basename(path)
+    return next((kind for kind, pattern in _NAMES.items() if pattern.search(name)), None)
+
+
+def _kind_by_content(path: str) -> str | None:
+    if not os.path.isfile(path):
+        return None
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_HEAD_NBYTES)
+    except OSError as exc:
+        raise SourceError(f"cannot read {shown(path)}: {exc.strerror}") from exc
+    if head[:2] == b"\x1f\x8b":
+        head = _unpacked(head)
+    if head[:4] == b"PAR1":
+        return "parquet"
+    if image_media(head[:16]):
+        return "images"
+    if _is_tfrecord(head):
+        return "tfrecord"
+    return "jsonl" if re.match(rb'\s*\{\s*["}]', head) else None
+
+
+def _unpacked(head: bytes) -> bytes:
+    try:
+        return zlib.decompressobj(wbits=31).decompress(head, _HEAD_NBYTES)
+    except zlib.error:
+        return b""
+
+
+def _is_tfrecord(head: bytes) -> bool:
+    """Whether the first 12 bytes are a length with its masked CRC32C."""
+    from datafeed._native import masked_crc32c
+
+    return len(head) >= 12 and masked_crc32c(head[:8]) == int.from_bytes(head[8:12], "little")
