@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
@@ -21,6 +22,7 @@ Encoded = Generator[tuple[Task, Part]]
 AHEAD = 2  # tasks that wait for a worker, so that none idles while the driver writes
 FLIGHT_NBYTES = 256 * 10**6  # raw bytes in flight per worker: where a task is huge, fewer run at once
 RETRIES = 3
+_CONNECT_S = 10.0
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 
@@ -141,6 +143,8 @@ def ray_cluster(address: str | None, workers: int | None) -> Iterator[int]:
 def _connect(address: str | None, workers: int) -> None:
     import ray
 
+    if address is not None:
+        _check_reachable(address)
     quiet: dict[str, object] = {"log_to_driver": False, "configure_logging": False, "logging_level": logging.ERROR}
     with _surroundings():
         try:
@@ -153,6 +157,19 @@ def _connect(address: str | None, workers: int) -> None:
             ray.init(**quiet)
         except (ConnectionError, ValueError) as exc:
             raise ConfigError(f"no Ray cluster at {address or 'the address in RAY_ADDRESS'}: {exc}") from exc
+
+
+def _check_reachable(address: str) -> None:
+    """Refuse an address at which nobody listens: Ray itself would try for minutes."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdecimal() or "://" in address:
+        return  # a word of Ray's own, such as "auto"
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
+    except (OSError, OverflowError) as exc:
+        raise ConfigError(
+            f"no Ray cluster at {address}: {exc}; is it running, and is the port that of its GCS?"
+        ) from exc
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from numbered import Numbered, digests
 
 from datafeed.converters.convert import ConvertOptions, convert
 
-SOURCE = Numbered(300, bad=frozenset({10, 210}))
+SOURCE = Numbered(300, bad=frozenset({10, *range(100, 150), 210}))  # the third task holds nothing else
 OPTIONS = ConvertOptions(shard_size=4000, block_size=700, workers=1, on_error="quarantine")
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ import pytest
 from numbered import Numbered, digests
 
 from datafeed.converters.convert import ConvertOptions, convert
-from datafeed.converters.pool import ray_cluster
+from datafeed.converters.pool import _connect, ray_cluster
 from datafeed.converters.source import Chunk, OnBad, Unit
 from datafeed.errors import BadItem, ConfigError, SourceChanged, WorkerLost
 
@@ -153,6 +154,14 @@ def test_another_address_than_the_connected_one_is_refused() -> None:
     """A process that is connected to one Ray cluster cannot be sent to another."""
     with pytest.raises(ConfigError, match="connected to the Ray cluster at"), ray_cluster("10.0.0.1:6379", 2):
         pass
+
+
+def test_address_without_a_cluster_is_refused_at_once() -> None:
+    """Where nobody listens, the error names the address; Ray itself would try for minutes."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(ConfigError, match=f"no Ray cluster at 127.0.0.1:{port}"):
+        _connect(f"127.0.0.1:{port}", 2)
 
 
 @pytest.mark.slow
