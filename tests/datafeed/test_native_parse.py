@@ -217,7 +217,7 @@ def test_parse_when_one_feature_repeats_and_another_is_missing(shape: Shape, *, 
     features = [Feature("a", "int64", "int64", shape), Feature("b", "int64", "int64", shape, optional=optional)]
     good = example(entry("int64", [1]), entry("int64", [2], "b"))
     twice = example(entry("int64", [3]), entry("int64", [4]), oracle.entry_message("stranger" * 9, b""))
-    assert_same_verdict(features, [good, twice, good])
+    assert_same_verdict(features, [good, twice, twice, good])
 
 
 @pytest.mark.parametrize("kind", list(oracle.KINDS))
