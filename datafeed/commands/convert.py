@@ -15,7 +15,7 @@ from datafeed.sizes import format_size
 if TYPE_CHECKING:
     from datafeed.converters.convert import ConvertReport, Plan
 
-_KINDS = ("image-folder", "parquet", "csv", "jsonl", "tfrecord")
+_KINDS = ("images", "parquet", "csv", "jsonl", "tfrecord")
 
 
 @click.command("convert")
@@ -81,13 +81,13 @@ def command(  # noqa: PLR0913  (a conversion has that many options)
 ) -> None:
     """Convert the raw data set SOURCE into a dataset of shards at DEST.
 
-    SOURCE is a folder of images (a folder per class), or a file or folder of parquet, csv, tsv, jsonl or TFRecords.
-    DEST is a new or empty directory, a path or URL. The result is the same, byte for byte, for any number of workers.
+    SOURCE is a folder of images (a folder per class), or a file, a folder or a quoted pattern of parquet, csv, tsv,
+    jsonl or TFRecord files. DEST is a new or empty directory, a path or URL. The result is the same, byte for byte, for any number of workers.
     Killed half-way, the same command goes on after the last finished shard.
 
     \b
         datafeed convert photos/ /data/photos
-        datafeed convert table.parquet /data/table --workers 8
+        datafeed convert 'tables/*.parquet' /data/table --workers 8
         datafeed convert rows.csv.gz /data/rows --type zip=utf8 --on-error quarantine
         datafeed convert photos/ s3://bucket/photos --storage-option profile=work
         datafeed convert photos/ /data/photos --dry-run --json | jq .shards

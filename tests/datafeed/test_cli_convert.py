@@ -1,0 +1,203 @@
+"""Test `datafeed convert` and what it shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from datafeed.cli import main
+from datafeed.commands.meter import PLAIN_S, PlainLines, progress_text
+from datafeed.commands.ticker import Ticker
+from datafeed.converters.detect import KINDS
+from datafeed.converters.progress import Progress
+from datafeed.dataset import Dataset
+
+
+def run(*args: str) -> Result:
+    """Run a command in this process."""
+    return CliRunner().invoke(main, list(args), prog_name="datafeed")
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    """Write a csv file of 100 rows."""
+    path = tmp_path / "rows.csv"
+    path.write_text("x,name\n" + "".join(f"{number},row {number}\n" for number in range(100)))
+    return path
+
+
+def test_convert_reports_what_it_did(rows: Path, tmp_path: Path) -> None:
+    """The report is on standard output, and the dataset is there."""
+    dest = tmp_path / "out"
+    result = run("convert", str(rows), str(dest))
+    assert result.exit_code == 0, result.stderr
+    assert f"dataset  {dest}\nrecords  100 in 1 shards\nsize     " in result.stdout
+    assert "in this process" in result.stdout
+    assert result.stderr == ""
+    assert Dataset(dest)[:]["x"].tolist() == list(range(100))
+
+
+def test_convert_prints_one_json_document(rows: Path, tmp_path: Path) -> None:
+    """Programs get every figure."""
+    report = json.loads(run("convert", str(rows), str(tmp_path / "out"), "--json").stdout)
+    assert (report["records"], report["shards"], report["skipped"], report["ran_on"]) == (100, 1, 0, "inline")
+    assert report["ratio"] == report["raw_bytes"] / report["stored_bytes"]
+
+
+def test_convert_again_does_nothing(rows: Path, tmp_path: Path) -> None:
+    """A dataset that is complete is left as it is, and that is said."""
+    run("convert", str(rows), str(tmp_path / "out"))
+    assert "complete before: nothing was done" in run("convert", str(rows), str(tmp_path / "out")).stdout
+
+
+def test_dry_run_prints_the_plan_and_writes_nothing(rows: Path, tmp_path: Path) -> None:
+    """Shards, size and schema are estimated without a destination."""
+    dest = tmp_path / "out"
+    shown = run("convert", str(rows), str(dest), "--dry-run").stdout
+    for part in (
+        "records      about ",
+        "shards       about 1",
+        "stored       about ",
+        "nothing written",
+        "x     int64",
+    ):
+        assert part in shown
+    plan = json.loads(run("convert", str(rows), str(dest), "--dry-run", "--json").stdout)
+    assert [feature["name"] for feature in plan["schema"]] == ["x", "name"]
+    assert not dest.exists()
+
+
+def test_options_reach_the_conversion(rows: Path, tmp_path: Path) -> None:
+    """Sizes, limit, level and types have an effect."""
+    dest = str(tmp_path / "out")
+    options = [
+        "--shard-size",
+        "400",
+        "--block-size",
+        "200B",
+        "--level",
+        "1",
+        "--limit",
+        "50",
+        "--type",
+        "x=utf8",
+        "--from",
+        "csv",
+    ]
+    report = json.loads(run("convert", str(rows), dest, "--json", *options).stdout)
+    assert (report["records"], report["level"]) == (50, 1)
+    assert report["shards"] > 3
+    assert Dataset(dest).schema["x"].dtype == "utf8"
+
+
+def test_quarantine_is_reported(rows: Path, tmp_path: Path) -> None:
+    """Bad rows are counted, named, and written aside; without leave they stop the conversion."""
+    rows.write_text(rows.read_text() + "1,2,3\n")
+    result = run("convert", str(rows), str(tmp_path / "a"))
+    assert result.exit_code == 3
+    assert result.stderr.startswith(f"error: {rows}:102: ")
+    result = run("convert", str(rows), str(tmp_path / "b"), "--on-error", "quarantine")
+    assert result.exit_code == 0
+    assert "skipped  1 bad items" in result.stdout
+    assert f"{rows}:102: " in result.stdout
+    assert (tmp_path / "b" / "quarantine" / "index.jsonl").exists()
+
+
+def test_a_missing_source_exits_3(tmp_path: Path) -> None:
+    """The path is shown."""
+    result = run("convert", str(tmp_path / "nothing"), str(tmp_path / "out"))
+    assert result.exit_code == 3
+    assert f"{tmp_path}/nothing" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_kind_exits_2_and_names_the_known(rows: Path, tmp_path: Path) -> None:
+    """A typing error in --from is answered with what there is."""
+    result = run("convert", str(rows), str(tmp_path / "out"), "--from", "cvs")
+    assert result.exit_code == 2
+    assert "'cvs'" in result.stderr
+    assert "csv" in result.stderr.replace("'cvs'", "")
+
+
+def test_help_names_every_kind() -> None:
+    """What --from takes is what there is."""
+    assert f"What SOURCE is: {', '.join(KINDS)}." in " ".join(run("convert", "--help").stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--shard-size=10 QB", "shard_size '10 QB' is no size: write it as 100MB, 1.5GB or 256KiB"),
+        ("--block-size=0", "block_size must be at least one byte, found '0'"),
+        ("--level=30", "level must be -100 to 22, found 30"),
+        ("--workers=0", "Invalid value for '--workers': 0 is not in the range x>=1."),
+        ("--on-error=ignore", "Invalid value for '--on-error': 'ignore' is not one of"),
+        ("--type=x", "Invalid value for '--type': expected NAME=DTYPE, found 'x'"),
+    ],
+)
+def test_a_bad_option_exits_2(rows: Path, tmp_path: Path, options: str, said: str) -> None:
+    """What was found and what is expected are told before anything is read."""
+    result = run("convert", str(rows), str(tmp_path / "out"), options)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_a_destination_inside_the_source_exits_2(tmp_path: Path) -> None:
+    """A conversion cannot read what it writes."""
+    result = run("convert", str(tmp_path), str(tmp_path / "out"))
+    assert result.exit_code == 2
+    expected = f"error: the destination '{tmp_path}/out' lies in the source '{tmp_path}': name a directory outside it\n"
+    assert result.stderr == expected
+
+
+def test_a_destination_that_cannot_be_written_exits_4(rows: Path, tmp_path: Path) -> None:
+    """The path and the system's reason are shown."""
+    (tmp_path / "file").write_text("")
+    result = run("convert", str(rows), str(tmp_path / "file" / "out"))
+    assert result.exit_code == 4
+    assert "cannot write to the destination: Not a directory" in result.stderr
+    assert f"{tmp_path}/file/out" in result.stderr
+
+
+def test_a_destination_that_holds_something_else_exits_4(rows: Path, tmp_path: Path) -> None:
+    """Somebody's files and another dataset are left alone."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    result = run("convert", str(rows), str(tmp_path / "mine"))
+    assert result.exit_code == 4
+    assert (
+        f"error: {tmp_path}/mine is not empty: 1 entries, such as 'notes.txt', are not of a conversion" in result.stderr
+    )
+    run("convert", str(rows), str(tmp_path / "out"))
+    result = run("convert", str(rows), str(tmp_path / "out"), "--limit", "7")
+    assert result.exit_code == 4
+    assert "holds another dataset, which stays as it is. Old -> new: limit: None -> 7" in result.stderr
+
+
+def test_progress_has_rates_ratio_and_time_left() -> None:
+    """A line says how fast, how small and how long."""
+    progress = Progress(12_000, 60_000_000, 20_000_000, 2, 10.0, 1200.0, 6e6, 3725.0)
+    assert progress_text(progress) == (
+        "12,000 records in 2 shards, 1,200 records/s, 6.0 MB/s, ratio 3.00, 1:02:05 left"
+    )
+
+
+def test_plain_lines_come_every_few_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    """A log is not flooded, whatever the conversion reports."""
+    lines = PlainLines()
+    for tenths in range(200):
+        lines(Progress(tenths, 1, 1, 0, tenths / 10, 1.0, 1.0, None))
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert len(shown.err.splitlines()) == int(19.9 // PLAIN_S)
+    assert "time left unknown" in shown.err
+
+
+def test_a_ticker_is_quiet_when_work_is_short(capsys: pytest.CaptureFixture[str]) -> None:
+    """No line is written before there is something to wait for."""
+    with Ticker("verify") as ticker:
+        ticker.add(10)
+    assert capsys.readouterr().err == ""
