@@ -82,6 +82,15 @@ def test_level_given_is_kept(tmp_path: Path) -> None:
     assert convert(Numbered(50), str(tmp_path), dataclasses.replace(SMALL, level=9)).level == 9
 
 
+def test_path_is_opened_by_its_kind(tmp_path: Path) -> None:
+    """A path is converted by what it holds, and is what the provenance names."""
+    raw = tmp_path / "rows.csv"
+    raw.write_text("x,blob\n" + "".join(f"{row},b{row}\n" for row in range(30)))
+    report = convert(raw, tmp_path / "out")
+    provenance = read_manifest(open_store(tmp_path / "out")).header.provenance
+    assert (report.records, provenance["source"], provenance["kind"]) == (30, str(raw), "csv")
+
+
 def test_one_record_makes_a_dataset(tmp_path: Path) -> None:
     """A single row becomes one shard of one block."""
     convert(Numbered(1), str(tmp_path), SMALL)
