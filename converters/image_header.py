@@ -1,6 +1,7 @@
 """Read an encoded image's size, checking that the image is whole.
 
-Nothing is decoded: the structure of the file is walked. Bytes after the end of an image are allowed, as cameras append
+Nothing is decoded: the structure of the file is walked. A PNG's checksums are checked; a JPEG has none, but an end that
+shows; of a WebP there are its lengths alone. Bytes after the end of an image are allowed, as cameras append
 previews and films, and copies pad with zeros.
 """
 
