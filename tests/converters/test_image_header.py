@@ -125,6 +125,8 @@ def test_extended_webp_has_the_size_of_its_canvas() -> None:
     frame = PLAIN["lossy webp"][12:]
     animated = riff((b"VP8X", extended(2, 100, 20000)), (b"ANIM", bytes(6)), (b"ANMF", bytes(16) + frame))
     assert image_size(animated) == (100, 20000)
+    colours = riff((b"VP8X", extended(32, 53, 37)), (b"ICCP", b"odd"), (b"VP8 ", frame[8:]))
+    assert image_size(colours) == (53, 37)
 
 
 @given(st.sampled_from([b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n" + IHDR, b"RIFF\x30\0\0\0WEBPVP8 "]), st.binary())
