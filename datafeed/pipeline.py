@@ -367,8 +367,10 @@ class Engine(Generic[T]):
         entry = shared.entries.get(shared.freed)
         while entry is not None and entry.gathered and entry.step is not None:
             for block in entry.step.frees:
-                shared.uses[block] -= 1
-                if not shared.uses[block]:
+                uses = shared.uses.get(block, 0) - 1
+                if uses > 0:
+                    shared.uses[block] = uses
+                elif not uses:  # below 0: its load failed, so that nobody holds it
                     del shared.uses[block]
                     self._table[block] = None
             shared.freed += 1
