@@ -82,8 +82,8 @@ def command(  # noqa: PLR0913  (a conversion has that many options)
     """Convert the raw data set SOURCE into a dataset of shards at DEST.
 
     SOURCE is a folder of images (a folder per class), or a file, a folder or a quoted pattern of parquet, csv, tsv,
-    jsonl or TFRecord files. DEST is a new or empty directory, a path or URL. The result is the same, byte for byte, for any number of workers.
-    Killed half-way, the same command goes on after the last finished shard.
+    jsonl or TFRecord files. DEST is a new or empty directory, a path or URL. The result is the same, byte for byte, for
+    any number of workers. Killed half-way, the same command goes on after the last finished shard.
 
     \b
         datafeed convert photos/ /data/photos
