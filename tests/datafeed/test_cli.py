@@ -131,7 +131,7 @@ def test_ctrl_c_exits_130(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", program, "info", str(tmp_path)], stderr=subprocess.PIPE, text=True
     )
-    with open(tmp_path / "dataset.json", "wb"):  # noqa: PTH123  (returns once the child has opened it to read)
+    with open(tmp_path / "dataset.json", "wb"):  # returns once the child has opened it to read
         process.send_signal(signal.SIGINT)
         _, shown = process.communicate(timeout=60)
     assert (process.returncode, shown) == (130, "error: interrupted\n")

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -175,6 +179,27 @@ def test_a_destination_that_holds_something_else_exits_4(rows: Path, tmp_path: P
     result = run("convert", str(rows), str(tmp_path / "out"), "--limit", "7")
     assert result.exit_code == 4
     assert "holds another dataset, which stays as it is. Old -> new: limit: None -> 7" in result.stderr
+
+
+def test_f56_a_name_with_control_characters_stays_one_line(tmp_path: Path) -> None:
+    """A path from a stranger's archive cannot write lines of its own to a log."""
+    result = run("convert", f"{tmp_path}/a\nb\x1b[2J\udcff", str(tmp_path / "out"))
+    assert result.exit_code == 3
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.rstrip("\n").isprintable()
+
+
+def test_a_terminal_sees_a_bar_and_a_pipe_only_the_report(rows: Path, tmp_path: Path) -> None:
+    """Progress goes to the terminal; what is piped on is the report alone."""
+    terminal, end = pty.openpty()
+    program = "import sys; from datafeed.cli import main; sys.exit(main())"
+    args = [sys.executable, "-c", program, "convert", str(rows), str(tmp_path / "out"), "--json"]
+    done = subprocess.run(args, stdout=subprocess.PIPE, stderr=end, check=True, timeout=60)
+    os.close(end)
+    shown = os.read(terminal, 65536).decode()
+    os.close(terminal)
+    assert "records/s" in shown
+    assert json.loads(done.stdout)["records"] == 100
 
 
 def test_progress_has_rates_ratio_and_time_left() -> None:
