@@ -7,6 +7,7 @@ thread does the same. Everything that the tasks share changes under one lock, wh
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import weakref
@@ -389,4 +390,10 @@ class Engine(Generic[T]):
 
 def close_with(owner: object, engine: Engine[T]) -> weakref.finalize[..., object]:
     """Close the engine when its owner is dropped, and when the interpreter ends."""
-    return weakref.finalize(owner, engine.close)
+    return weakref.finalize(owner, _close_in, os.getpid(), engine)
+
+
+def _close_in(pid: int, engine: Engine[T]) -> None:
+    """Close an engine in the process that made it: a forked child has no threads to end, but maybe a lock held."""
+    if os.getpid() == pid:
+        engine.close()
