@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer
 
-from datafeed.columns import Column
+from datafeed.columns import Column, Parsed
 from datafeed.schema import Feature
 
 def crc32c(data: Buffer) -> int:
@@ -73,6 +73,24 @@ class Parser:
             SchemaError: A record is no Example, lacks a feature that is not optional, or has it with another kind or
                 count; with `row` (the i) and `feature` set.
             IndexError: `which` or `rows` points outside.
+        """
+    @property
+    def groups(self) -> list[list[int]]:
+        """The features of shape () by dtype: each group shares one allocation."""
+    def parse_batch(
+        self,
+        blocks: Sequence[Block | None],
+        which: npt.NDArray[np.int32],
+        rows: npt.NDArray[np.int32],
+        listed: frozenset[int],
+    ) -> Parsed:
+        """Parse as `parse` does, without an object for each scalar feature.
+
+        Args:
+            blocks: As in `parse`.
+            which: As in `parse`.
+            rows: As in `parse`.
+            listed: Features, by number, that are wanted as bytes objects; those of bytes or utf8 and shape () count.
         """
 
 class Encoder:

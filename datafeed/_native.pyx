@@ -20,7 +20,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from datafeed.columns import Column
+from datafeed.columns import Column, Parsed
 from datafeed.errors import CorruptRecord, RecordTooLarge, SchemaError
 
 
@@ -908,6 +908,13 @@ cdef extern from *:
         }
     }
 
+    static void df_fill_each(const df_spec *spec, const df_span *spans, u64 n, u8 **outs) {
+        for (u64 i = 0; i < n; i++) {
+            if (i + DF_FILL_AHEAD < n && spans[i + DF_FILL_AHEAD].p) __builtin_prefetch(spans[i + DF_FILL_AHEAD].p);
+            df_fill_span(spec, &spans[i], outs[i], NULL, 0);
+        }
+    }
+
     /* ---- Columns to Example ------------------------------------------------------------------------------------ */
 
     enum { DF_ABSENT = 40, DF_OFFSETS, DF_TOO_LARGE, DF_CHANGED };
@@ -1200,7 +1207,7 @@ cdef extern from *:
     ctypedef struct df_range:
         pass
     ctypedef struct df_span:
-        pass
+        uint64_t bytes
     ctypedef struct df_node:
         pass
     ctypedef struct df_out:
@@ -1232,6 +1239,7 @@ cdef extern from *:
     int df_parse(const df_schema *schema, df_out *outs, df_node *nodes, const df_row *rows, uint64_t n,
                  uint64_t *seen, df_range *entries, df_fault *fault) noexcept nogil
     int df_total(const df_span *spans, uint64_t n, int64_t *count, int64_t *nbytes) noexcept nogil
+    void df_fill_each(const df_spec *spec, const df_span *spans, uint64_t n, uint8_t **outs) noexcept nogil
     void df_fill(const df_spec *spec, const df_span *spans, uint64_t n, uint8_t *out, int64_t *offsets,
                  int64_t *inner) noexcept nogil
     int df_size_rows(const df_schema *schema, const df_column *columns, uint64_t start, uint64_t stop, uint64_t limit,
@@ -1466,24 +1474,6 @@ cdef str _unfit_reason(object feature, df_fault *fault):
     return "the column changed while it was encoded"
 
 
-# The generated __init__ of a frozen dataclass goes through object.__setattr__: a third of the time of a batch of 256 rows
-# of 40 numbers went there.
-cdef object _new_column = Column.__new__
-cdef object _set_values = Column.values.__set__
-cdef object _set_offsets = Column.offsets.__set__
-cdef object _set_inner = Column.inner.__set__
-cdef object _set_present = Column.present.__set__
-
-
-cdef object _column(object values, object offsets, object inner, object present):
-    column = _new_column(Column)
-    _set_values(column, values)
-    _set_offsets(column, offsets)
-    _set_inner(column, inner)
-    _set_present(column, present)
-    return column
-
-
 cdef object _indices(object array, str name):
     if not isinstance(array, np.ndarray) or array.dtype != _INT32 or array.ndim != 1:
         raise TypeError(f"{name}: expected a 1-D int32 array, found {type(array).__name__} "
@@ -1503,7 +1493,19 @@ cdef class Parser(_Layout):
             if feature.numeric and feature.shape == ():
                 self._groups.setdefault(feature.numpy_dtype, []).append(number)
 
+    @property
+    def groups(self):
+        return list(self._groups.values())
+
     def parse(self, blocks, which, rows):
+        parsed = self.parse_batch(blocks, which, rows, frozenset())
+        columns = parsed.columns
+        for numbers, whole in zip(self._groups.values(), parsed.wholes, strict=True):
+            for number, values in zip(numbers, whole, strict=True):
+                columns[number] = Column(values, None, None, parsed.present[number])
+        return columns
+
+    def parse_batch(self, blocks, which, rows, listed):
         cdef df_fault fault = _NO_FAULT
         cdef int code
         cdef uint64_t n
@@ -1522,28 +1524,33 @@ cdef class Parser(_Layout):
         memcpy(nodes.p, self._nodes.p, (count + 1) * sizeof(df_node))
         cdef df_out *outs = <df_out *>out_memory.p
         cdef list values = [None] * count, present = [None] * count, spans = [None] * count
-        self._allocate(n, outs, values, present, spans)
+        cdef list wholes = self._allocate(n, outs, values, present, spans)
         with nogil:
             code = df_parse(&self._schema, outs, <df_node *>nodes.p, <const df_row *>located.p, n,
                             <uint64_t *>seen.p, <df_range *>entries.p, &fault)
         if code != DF_OK:
             raise _unfit(self.features, &fault)
-        cdef list columns = []
+        cdef list columns = [None] * count
+        cdef dict texts = {}
         for i in range(count):
             if outs[i].spans == NULL:
-                columns.append(_column(values[i], None, None, present[i]))
+                if values[i] is not None:
+                    columns[i] = Column(values[i], None, None, present[i])
+            elif self._specs[i].form == DF_ONE and i in listed:
+                texts[i] = _list_spans(&self._specs[i], outs[i].spans, n)
             else:
-                columns.append(self._gather(i, n, outs[i].spans, present[i]))
-        return columns
+                columns[i] = self._gather(i, n, outs[i].spans, present[i])
+        return Parsed(wholes, columns, texts, present)
 
-    cdef int _allocate(self, uint64_t n, df_out *outs, list values, list present, list spans) except -1:
+    cdef list _allocate(self, uint64_t n, df_out *outs, list values, list present, list spans):
         cdef uint32_t i
         cdef uint8_t *out
+        cdef list wholes = []
         for dtype, numbers in self._groups.items():
             whole = np.empty((len(numbers), n), dtype)
+            wholes.append(whole)
             out = <uint8_t *>_address(whole, PyBUF_SIMPLE | PyBUF_WRITABLE)
-            for number, values[number] in zip(numbers, whole, strict=True):
-                i = number
+            for i in numbers:
                 outs[i].out = out
                 out += n * self._specs[i].item_size
         for i in range(self._schema.count):
@@ -1553,11 +1560,10 @@ cdef class Parser(_Layout):
             if self._specs[i].form != DF_FIXED:
                 spans[i] = _Memory(n, sizeof(df_span))
                 outs[i].spans = <df_span *>(<_Memory>spans[i]).p
-                continue
-            if values[i] is None:
+            elif outs[i].out == NULL:
                 values[i] = np.empty((n, *self._shapes[i]), self._dtypes[i])
                 outs[i].out = <uint8_t *>_address(values[i], PyBUF_SIMPLE | PyBUF_WRITABLE)
-        return 0
+        return wholes
 
     cdef object _gather(self, uint32_t i, uint64_t n, df_span *spans, object present):
         cdef df_spec *spec = &self._specs[i]
@@ -1584,7 +1590,21 @@ cdef class Parser(_Layout):
         cdef int64_t *offsets_at = <int64_t *>_address(offsets, PyBUF_SIMPLE | PyBUF_WRITABLE)
         with nogil:
             df_fill(spec, spans, n, out, offsets_at, inner_at)
-        return _column(values, offsets, inner, present)
+        return Column(values, offsets, inner, present)
+
+
+cdef list _list_spans(const df_spec *spec, const df_span *spans, uint64_t n):
+    cdef list texts = []
+    cdef uint64_t i
+    cdef _Memory memory = _Memory(n, sizeof(void *))
+    cdef uint8_t **outs = <uint8_t **>memory.p
+    for i in range(n):
+        text = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>spans[i].bytes)
+        outs[i] = <uint8_t *>PyBytes_AS_STRING(text)
+        texts.append(text)
+    with nogil:
+        df_fill_each(spec, spans, n, outs)
+    return texts
 
 
 cdef list _choose(object blocks, const int32_t *which, Py_ssize_t n, const df_block **chosen):

@@ -38,10 +38,10 @@ def to_texts(feature: Feature, column: Column) -> Texts:
     assert column.offsets is not None
     flat = column.values.view(np.uint8)
     if not feature.shape:
-        return _decoded(feature, bytes_list(flat, column.offsets))
+        return decoded(feature, bytes_list(flat, column.offsets))
     assert column.inner is not None
     try:
-        values = _decoded(feature, bytes_list(flat, column.inner))
+        values = decoded(feature, bytes_list(flat, column.inner))
     except SchemaError as exc:
         row = int(np.searchsorted(column.offsets, exc.row, side="right")) - 1
         raise SchemaError(exc.reason, row, feature.name) from exc
@@ -49,7 +49,12 @@ def to_texts(feature: Feature, column: Column) -> Texts:
     return [values[start:end] for start, end in itertools.pairwise(bounds)]  # type: ignore[return-value]  # a slice of either
 
 
-def _decoded(feature: Feature, values: list[bytes]) -> list[bytes] | list[str]:
+def decoded(feature: Feature, values: list[bytes]) -> list[bytes] | list[str]:
+    """Return the values of a feature of bytes as they are, of utf8 as strings.
+
+    Raises:
+        SchemaError: A utf8 feature holds bytes that are not UTF-8; with `row` (the value's number) and `feature` set.
+    """
     if feature.dtype != "utf8":
         return values
     texts: list[str] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +13,14 @@ Offsets = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """Hold one feature of n samples.
+class Column(NamedTuple):
+    r"""Hold one feature of n samples.
 
     ============================  ==========================  ===================  ===========================
     feature                       values                      offsets              inner
     ============================  ==========================  ===================  ===========================
-    numeric, fixed shape          (n, \\*shape), its dtype     None                 None
-    numeric, ragged               (items, \\*row_shape)        (n + 1), in items    None
+    numeric, fixed shape          (n, \*shape), its dtype     None                 None
+    numeric, ragged               (items, \*row_shape)        (n + 1), in items    None
     bytes or utf8, shape ()       uint8, end to end           (n + 1), in bytes    None
     bytes or utf8, shape (k,)     uint8, end to end           (n + 1), in values   (values + 1), in bytes
     ============================  ==========================  ===================  ===========================
@@ -37,3 +36,19 @@ class Column:
 
 
 Columns = Mapping[str, Column]
+
+
+class Parsed(NamedTuple):
+    """Hold what the parser made of some records, in the form that costs least.
+
+    Attributes:
+        wholes: Per group of scalars of one dtype (`Parser.groups`), (features of the group, n).
+        columns: Per feature, its column; None for one that stands in `wholes` or `texts`.
+        texts: By the number of the feature, one bytes object a record.
+        present: Per feature, (n,) bool; None for one that is not optional.
+    """
+
+    wholes: list[Array]
+    columns: list[Column | None]
+    texts: dict[int, list[bytes]]
+    present: list[Mask | None]

@@ -15,7 +15,7 @@ from torch.utils.data import default_collate
 
 from datafeed._native import Parser
 from datafeed.batches import to_sample
-from datafeed.columns import Column
+from datafeed.columns import Column, Parsed
 from datafeed.dataset import Dataset, place_name, placed
 from datafeed.errors import ConfigError, CorruptData, SchemaError, TransformError
 from datafeed.images import ImageDecoder, ImageOptions, Pixels
@@ -23,7 +23,7 @@ from datafeed.order import sample_key
 from datafeed.pipeline import Table, Work
 from datafeed.schedule import Step
 from datafeed.schema import Schema
-from datafeed.tensors import Value, to_tensors
+from datafeed.tensors import TensorForm, Value
 
 Batch = dict[str, Value]
 Sample = Mapping[str, object]
@@ -78,20 +78,30 @@ class Maker:
             self._decode = ImageDecoder(recipe.image).decode
         else:
             self._images = []
+        self._numbers = {feature.name: number for number, feature in enumerate(schema)}
+        self._listed = frozenset(
+            number
+            for number, feature in enumerate(schema)
+            if not feature.numeric and not feature.shape and feature.name not in self._images
+        )
+        self._form = TensorForm(schema, self._parser.groups)
         self._plain = Schema([feature for feature in schema if feature.name not in self._images])
         if recipe.transform is not None:
             _check_transform(recipe.transform)
 
     def begin(self, table: Table, step: Step, epoch: int) -> Work[Batch]:
         """Parse a step's records and say what is left to do."""
-        with self._placing(step):
-            columns = self._parser.parse(table, step.blocks, step.rows)
-        by_name = {feature.name: column for feature, column in zip(self._schema, columns, strict=True)}
         parts = [slice(low, low + _PART_SAMPLES) for low in range(0, len(step.rows), _PART_SAMPLES)]
         pixels = {name: self._canvas(len(step.rows)) for name in self._images}
         if self._recipe.transform is None:
-            decoding = [partial(self._decode_part, by_name, pixels, step, part) for part in parts if pixels]
-            return Work(decoding, partial(self._collect, by_name, pixels, step))
+            with self._placing(step):
+                parsed = self._parser.parse_batch(table, step.blocks, step.rows, self._listed)
+            encoded = {name: parsed.columns[self._numbers[name]] for name in self._images}
+            decoding = [partial(self._decode_part, encoded, pixels, step, part) for part in parts if pixels]
+            return Work(decoding, partial(self._collect, parsed, pixels, step))
+        with self._placing(step):
+            columns = self._parser.parse(table, step.blocks, step.rows)
+        by_name = dict(zip(self._numbers, columns, strict=True))
         samples: list[Sample] = [{}] * len(step.rows)
         making = [partial(self._transform_part, by_name, pixels, step, part, epoch, samples) for part in parts]
         return Work(making, partial(self._collate, samples, step))
@@ -111,10 +121,11 @@ class Maker:
         return np.empty((count, *self._recipe.image.sides, 3), np.uint8)
 
     def _decode_part(
-        self, columns: Mapping[str, Column], pixels: Mapping[str, Pixels], step: Step, part: slice
+        self, columns: Mapping[str, Column | None], pixels: Mapping[str, Pixels], step: Step, part: slice
     ) -> None:
         for name, out in pixels.items():
             column = columns[name]
+            assert column is not None
             assert column.offsets is not None
             bounds = column.offsets[part.start : part.stop + 1].tolist()
             for row, (start, end) in enumerate(itertools.pairwise(bounds), part.start):
@@ -126,15 +137,10 @@ class Maker:
                 except CorruptData as exc:
                     raise CorruptData(f"{self._where(step, row)}: feature {name!r}: {exc.reason}") from exc
 
-    def _collect(self, columns: Mapping[str, Column], pixels: Mapping[str, Pixels], step: Step) -> Batch:
+    def _collect(self, parsed: Parsed, pixels: Mapping[str, Pixels], step: Step) -> Batch:
+        images = {self._numbers[name]: _channels_first(out) for name, out in pixels.items()}
         with self._placing(step):
-            batch = to_tensors(self._plain, [columns[feature.name] for feature in self._plain])
-        for name, out in pixels.items():
-            batch[name] = _channels_first(out)
-            present = columns[name].present
-            if present is not None:
-                batch[f"{name}.present"] = torch.from_numpy(present.view(np.bool_))
-        return batch if not pixels else {name: batch[name] for name in _names(self._schema, batch)}
+            return self._form.tensors(parsed, images)
 
     def _transform_part(
         self,
@@ -178,11 +184,6 @@ class Maker:
 
     def _where(self, step: Step, row: int) -> str:
         return place_name(self._dataset, int(step.blocks[row]), int(step.rows[row]))
-
-
-def _names(schema: Schema, batch: Batch) -> list[str]:
-    """Return the batch's names in the schema's order."""
-    return [name for feature in schema for name in (feature.name, f"{feature.name}.present") if name in batch]
 
 
 def _collated(name: str, values: list[object]) -> Value:
