@@ -10,6 +10,7 @@ equal map keys counts, a list of another kind replaces the one before it, one of
 asked for is looked into. Groups (deprecated, never written by an Example) are refused.
 """
 
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.list cimport PyList_New, PyList_SET_ITEM
@@ -1314,6 +1315,9 @@ def _crc32c_has_instruction():
     return bool(df_has_instruction)
 
 
+# Outside the garbage collector, whose tp_clear drops the exporter of a Py_buffer without releasing the export. A
+# block refers to bytes alone, so no cycle leads through it.
+@cython.no_gc
 cdef class Block:
     cdef Py_buffer _view
     cdef bint _held
