@@ -156,9 +156,10 @@ def test_f64_a_forked_child_ends_while_the_parent_iterates(url: str) -> None:
 loader, iterator = begin(3)
 for _ in range(2):
     next(iterator)
-    with iterator._engine._lock:
-        if fork():
-            sys.exit(0)
+    iterator._engine._lock.acquire()
+    if fork():
+        sys.exit(0)
+    iterator._engine._lock.release()
 """
     done = feeding.child(BEGIN + FORKS + code, url)
     assert (done.returncode, done.stderr) == (0, "")
