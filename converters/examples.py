@@ -1,0 +1,135 @@
+"""Parse the records of a piece, handing on those that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from datafeed._native import Block, Encoder, Parser
+from datafeed.columns import Column
+from datafeed.converters.record_pieces import Piece
+from datafeed.converters.source import OnBad
+from datafeed.errors import BadItem, CorruptRecord, SchemaError
+from datafeed.infer import infer_schema
+from datafeed.schema import Feature
+
+_NO_LIMIT = 2**62
+Run = tuple[dict[str, Column], Sequence[int]]
+"""Columns, and the rows of the piece that they hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Say where the records of a piece come from.
+
+    Args:
+        path: The file, as it is shown.
+        piece: The piece.
+    """
+
+    path: str
+    piece: Piece
+
+    def of(self, row: int) -> str:
+        """Return the place of one record."""
+        return f"{self.path}: record {self.piece.first + row}, byte {self.piece.offset + self.piece.starts[row]}"
+
+    def among(self, rows: Sequence[int]) -> Callable[[int], str]:
+        """Return what gives the place of the i-th of some rows."""
+        return lambda number: self.of(rows[number])
+
+    def item(self, row: int, reason: str) -> BadItem:
+        """Return the bad item that a record is."""
+        return BadItem(self.of(row), reason, bytes(self.piece.payload(row)))
+
+
+def sound_rows(places: Places, on_bad: OnBad) -> Sequence[int]:
+    """Return the rows whose payload has the right CRC; the others go to `on_bad`."""
+    piece = places.piece
+    try:
+        Block(piece.raw, len(piece), check_payload=True)
+    except CorruptRecord:
+        sound = [row for row in range(len(piece)) if piece.is_sound(row)]
+        for row in sorted(set(range(len(piece))).difference(sound)):
+            on_bad(places.item(row, "the CRC of its data is wrong"))
+        return sound
+    return range(len(piece))
+
+
+class Reader:
+    """Parse records to some features.
+
+    Args:
+        features: What they hold.
+        check_names: Whether a record with any other feature is a bad item; otherwise the feature is left out.
+    """
+
+    def __init__(self, features: Sequence[Feature], *, check_names: bool) -> None:
+        self._names = [feature.name for feature in features]
+        self._parser = Parser(features)
+        self._encoder = Encoder(features) if check_names else None
+
+    def runs(self, places: Places, rows: Sequence[int], on_bad: OnBad) -> Iterator[Run]:
+        """Yield runs of rows that fit; the others go to `on_bad`.
+
+        Args:
+            places: The piece, and where it comes from.
+            rows: Those of its rows that are wanted.
+            on_bad: Takes the bad items.
+        """
+        block = Block(places.piece.raw)
+        while rows:
+            columns, stop, reason = self._first_run(block, rows)
+            if columns is None:
+                on_bad(places.item(rows[0], reason))
+                rows = rows[1:]
+                continue
+            run = rows[:stop]
+            odd = self._odd(places.piece, run, columns)
+            for row, why in odd.items():
+                on_bad(places.item(row, why))
+            if odd:
+                run = [row for row in run if row not in odd]
+                columns = self._parse(block, run)
+            if run:
+                yield dict(zip(self._names, columns, strict=True)), run
+            rows = rows[stop:]
+
+    def _first_run(self, block: Block, rows: Sequence[int]) -> tuple[list[Column] | None, int, str]:
+        """Parse rows up to the first that does not fit; None, and the reason, where that is the first of all."""
+        stop, reason = len(rows), ""
+        while stop:
+            try:
+                return self._parse(block, rows[:stop]), stop, reason
+            except SchemaError as exc:
+                if exc.row < 0:
+                    raise
+                stop, reason = exc.row, str(exc)
+        return None, 0, reason
+
+    def _parse(self, block: Block, rows: Sequence[int]) -> list[Column]:
+        return self._parser.parse([block], np.zeros(len(rows), np.int32), np.array(rows, np.int32))
+
+    def _odd(self, piece: Piece, rows: Sequence[int], columns: Sequence[Column]) -> dict[int, str]:
+        """Return the rows that have another feature: parsed and written again they take fewer bytes.
+
+        Records in another form than the encoder's (lists that are not packed, say) differ too, and are looked at one by
+        one, some thousand a second.
+        """
+        if self._encoder is None:
+            return {}
+        framed, _ = self._encoder.encode(columns, 0, len(rows), _NO_LIMIT)
+        if len(framed) == sum(piece.starts[row + 1] - piece.starts[row] for row in rows):
+            return {}
+        others = {row: _names(piece.payload(row)).difference(self._names) for row in rows}
+        return {
+            row: f"it has the feature {min(names)!r}, which the first records lack"
+            for row, names in others.items()
+            if names
+        }
+
+
+def _names(record: memoryview) -> set[str]:
+    return {feature.name for feature in infer_schema([record])}

@@ -1,0 +1,230 @@
+"""Read TFRecord files, plain or packed with gzip or zlib, that hold tf.train.Example records.
+
+The schema is drawn from the first records of the files, or given. A list that always has one value becomes a scalar,
+one of constant length a fixed shape, others are ragged. A record that is no Example, lacks what is not optional, has a
+feature in another form, or one that the first records lack, is a bad item; so is one with a wrong CRC. After a wrong
+length the rest of the file is lost, which that item says. Large plain files are cut into units of whole records; a
+packed one is read as one unit. Packing is told by the content.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from typing import ClassVar
+
+from datafeed.converters.examples import Places, Reader, sound_rows
+from datafeed.converters.image_listing import shown
+from datafeed.converters.listing import list_files, stamp
+from datafeed.converters.options import SourceOptions
+from datafeed.converters.record_pieces import (
+    FRAMING_NBYTES,
+    HEAD_NBYTES,
+    Piece,
+    packing,
+    pieces,
+    plain,
+    read_head,
+    unpacked,
+)
+from datafeed.converters.source import Chunk, OnBad, Stamp, Unit
+from datafeed.errors import BadItem, CorruptRecord, EmptySource, SchemaError, SourceError
+from datafeed.infer import infer_schema
+from datafeed.schema import Feature, Schema, stored
+
+NAMES = re.compile(r"[.-](tfrecords?|tfrec|record)(-\d+-of-\d+)?(\.gz|\.zlib)?$", re.IGNORECASE)
+UNIT_NBYTES = 16 * 10**6
+SAMPLE_RECORDS = 1000
+_SAMPLE_FILES = 100
+_GROWTH = 3  # about what gzip saves on records
+
+
+@dataclass(frozen=True)
+class TFRecords:
+    """Offer the records of TFRecord files.
+
+    Args:
+        path: A file, a glob pattern or a folder.
+        asked: How it is read; `int64_lists` counts here.
+        given: What the records hold, where it is known; features that it does not name are then left out.
+    """
+
+    kind: ClassVar[str] = "tfrecord"
+    path: str
+    asked: SourceOptions
+    given: Schema | None = None
+
+    def options(self) -> dict[str, object]:
+        """Return what shapes the output."""
+        given = None if self.given is None else self.given.to_json()
+        return {"int64_lists": self.asked.int64_lists, "schema": given}
+
+    def notes(self) -> Sequence[str]:
+        """Say which files are passed over."""
+        files, others = _listed(self.path)
+        empty = sum(file.nbytes == 0 for file in files)
+        notes = [f"{empty} of the files ha{'s' if empty == 1 else 've'} 0 bytes"] if empty else []
+        return notes + ([f"{others} files passed over that are no TFRecords by name"] if others else [])
+
+    def units(self) -> Sequence[Unit]:
+        """List files, the large plain ones in parts.
+
+        Raises:
+            SourceError: A file cannot be looked at.
+            EmptySource: There is no file.
+        """
+        files, _ = _listed(self.path)
+        try:
+            units = [unit for file in files if file.nbytes for unit in _cut(file)]
+        except OSError as exc:
+            raise SourceError(f"{exc.filename!r} cannot be read: {exc.strerror}") from exc
+        if not units:
+            raise EmptySource(f"{shown(self.path)}: no TFRecord file holds a record")
+        return units
+
+    def schema(self) -> Schema:
+        """Return the features, sorted by name where they are drawn from the records.
+
+        Raises:
+            SourceError: No record is a tf.train.Example.
+            EmptySource: There is no record.
+        """
+        lists = self.asked.int64_lists
+        return self.given or Schema([_stored(feature, int64_lists=lists) for feature in self._features])
+
+    @cached_property
+    def _features(self) -> tuple[Feature, ...]:
+        """Return the features as the records hold them; a worker gets them with the source."""
+        if self.given is not None:
+            return self.given.features
+        begins = [unit for unit in self.units() if _span(unit)[0] == 0][:_SAMPLE_FILES]
+        each = -(-SAMPLE_RECORDS // len(begins))
+        records = [record for unit in begins for record in islice(_records(unit), each)]
+        if not records:
+            raise EmptySource(f"{shown(self.path)}: no record can be read in the first {len(begins)} files")
+        return _infer(records, shown(self.path))
+
+    def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
+        """Read one unit, some MB at a time.
+
+        Raises:
+            BadItem: Whatever `on_bad` raises.
+        """
+        reader = Reader(self._features, check_names=self.given is None)
+        for piece in _pieces(unit, on_bad):
+            places = Places(shown(unit.files[0].path), piece)
+            for columns, rows in reader.runs(places, sound_rows(places, on_bad), on_bad):
+                yield Chunk(columns, len(rows), where=places.among(rows))
+
+
+def _listed(path: str) -> tuple[list[Stamp], int]:
+    """Return the files, and how many others there are."""
+    found = list_files(path, ("",))
+    chosen = found
+    if os.path.isdir(path):
+        chosen = [name for name in found if NAMES.search(os.path.basename(name))] or list(filter(_is_records, found))
+    try:
+        return [stamp(name) for name in chosen], len(found) - len(chosen)
+    except OSError as exc:
+        raise SourceError(f"{exc.filename!r} cannot be read: {exc.strerror}") from exc
+
+
+def _is_records(path: str) -> bool:
+    with open(path, "rb") as file:
+        head = file.read(HEAD_NBYTES)
+    return len(head) == HEAD_NBYTES and not read_head(head)[1]
+
+
+def _cut(file: Stamp) -> Iterator[Unit]:
+    """Yield the units of a file; a part's detail is (its first byte, its end, its first record's number)."""
+    with open(file.path, "rb", buffering=2**14) as data:
+        if packing(data.read(HEAD_NBYTES)):
+            yield Unit(file.path, file.nbytes * _GROWTH, (file,))
+            return
+        start = first = number = position = 0
+        while file.nbytes - start > 2 * UNIT_NBYTES:
+            data.seek(position)
+            length, reason = read_head(data.read(HEAD_NBYTES))
+            if reason:  # reading will come to it
+                break
+            position += length + FRAMING_NBYTES
+            number += 1
+            if position - start >= UNIT_NBYTES and position < file.nbytes:
+                yield Unit(f"{file.path}#{first}", position - start, (file,), (start, position, first))
+                start, first = position, number
+        yield Unit(f"{file.path}#{first}", file.nbytes - start, (file,), (start, file.nbytes, first))
+
+
+def _span(unit: Unit) -> tuple[int, int, int]:
+    """Return a part's first byte, its end, its first record's number; zeros for a packed file."""
+    if unit.detail is None:
+        return 0, 0, 0
+    assert isinstance(unit.detail, tuple)
+    start, end, first = unit.detail
+    return start, end, first
+
+
+def _pieces(unit: Unit, on_bad: OnBad) -> Iterator[Piece]:
+    path = unit.files[0].path
+    start, end, first = _span(unit)
+    try:
+        with open(path, "rb") as file:
+            file.seek(start)
+            chunks = plain(file, end - start) if end else unpacked(file)
+            yield from pieces(chunks, first, start)
+    except CorruptRecord as exc:
+        on_bad(BadItem(f"{shown(path)}: record {exc.record}, byte {exc.offset}", exc.reason))
+    except (OSError, EOFError, zlib.error) as exc:
+        on_bad(BadItem(shown(path), f"the rest of it cannot be read: {exc}"))
+
+
+def _records(unit: Unit) -> Iterator[memoryview]:
+    """Yield the records of a unit that are sound; reading will come to the others."""
+    for piece in _pieces(unit, _pass_over):
+        yield from (piece.payload(row) for row in range(len(piece)) if piece.is_sound(row))
+
+
+def _pass_over(_: BadItem) -> None:
+    """Leave it for `read` to report."""
+
+
+def _infer(records: list[memoryview], where: str) -> tuple[Feature, ...]:
+    found, wrong = None, None
+    while found is None and records:
+        try:
+            found = infer_schema(records)
+        except SchemaError as exc:
+            if exc.row < 0:
+                raise SourceError(f"{where}: {exc}") from exc
+            # It may be one of many, and all are looked at once before the next round.
+            good = [record for record in records if _is_example(record)]
+            records = good if len(good) < len(records) else records[: exc.row] + records[exc.row + 1 :]
+            wrong = exc
+    if found is None or not len(found):
+        raise SourceError(f"{where}: expected tf.train.Example records with features, found none: {wrong}") from wrong
+    return tuple(replace(feature, shape=(None,)) if feature.shape == (0,) else feature for feature in found)
+
+
+def _is_example(record: memoryview) -> bool:
+    try:
+        infer_schema([record])
+    except SchemaError:
+        return False
+    return True
+
+
+def _stored(feature: Feature, *, int64_lists: bool) -> Feature:
+    """Return the form in which a feature is written; columns are the same for both."""
+    return stored(
+        feature.name,
+        feature.dtype,
+        feature.shape,
+        media=feature.media,
+        optional=feature.optional,
+        int64_lists=int64_lists,
+    )
