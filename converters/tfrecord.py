@@ -39,7 +39,7 @@ from datafeed.schema import Feature, Schema, stored
 
 NAMES = re.compile(r"[.-](tfrecords?|tfrec|record)(-\d+-of-\d+)?(\.gz|\.zlib)?$", re.IGNORECASE)
 UNIT_NBYTES = 16 * 10**6
-SAMPLE_RECORDS = 1000
+SAMPLE_RECORDS = 2000
 _SAMPLE_FILES = 100
 _GROWTH = 3  # about what gzip saves on records
 
