@@ -83,6 +83,7 @@ class Parser:
         which: npt.NDArray[np.int32],
         rows: npt.NDArray[np.int32],
         listed: frozenset[int],
+        viewed: frozenset[int],
     ) -> Parsed:
         """Parse as `parse` does, without an object for each scalar feature.
 
@@ -91,6 +92,7 @@ class Parser:
             which: As in `parse`.
             rows: As in `parse`.
             listed: Features, by number, that are wanted as bytes objects; those of bytes or utf8 and shape () count.
+            viewed: The same, wanted as read-only views of the blocks' memory, which they keep alive.
         """
 
 class Encoder:

@@ -1208,7 +1208,9 @@ cdef extern from *:
     ctypedef struct df_range:
         pass
     ctypedef struct df_span:
+        const uint8_t *p
         uint64_t bytes
+        uint32_t mode
     ctypedef struct df_node:
         pass
     ctypedef struct df_out:
@@ -1239,6 +1241,7 @@ cdef extern from *:
     void df_make_nodes(const df_schema *schema, df_node *nodes) noexcept nogil
     int df_parse(const df_schema *schema, df_out *outs, df_node *nodes, const df_row *rows, uint64_t n,
                  uint64_t *seen, df_range *entries, df_fault *fault) noexcept nogil
+    int DF_VALUE
     int df_total(const df_span *spans, uint64_t n, int64_t *count, int64_t *nbytes) noexcept nogil
     void df_fill_each(const df_spec *spec, const df_span *spans, uint64_t n, uint8_t **outs) noexcept nogil
     void df_fill(const df_spec *spec, const df_span *spans, uint64_t n, uint8_t *out, int64_t *offsets,
@@ -1502,14 +1505,14 @@ cdef class Parser(_Layout):
         return list(self._groups.values())
 
     def parse(self, blocks, which, rows):
-        parsed = self.parse_batch(blocks, which, rows, frozenset())
+        parsed = self.parse_batch(blocks, which, rows, frozenset(), frozenset())
         columns = parsed.columns
         for numbers, whole in zip(self._groups.values(), parsed.wholes, strict=True):
             for number, values in zip(numbers, whole, strict=True):
                 columns[number] = Column(values, None, None, parsed.present[number])
         return columns
 
-    def parse_batch(self, blocks, which, rows, listed):
+    def parse_batch(self, blocks, which, rows, listed, viewed):
         cdef df_fault fault = _NO_FAULT
         cdef int code
         cdef uint64_t n
@@ -1535,16 +1538,18 @@ cdef class Parser(_Layout):
         if code != DF_OK:
             raise _unfit(self.features, &fault)
         cdef list columns = [None] * count
-        cdef dict texts = {}
+        cdef dict texts = {}, views = {}
         for i in range(count):
             if outs[i].spans == NULL:
                 if values[i] is not None:
                     columns[i] = Column(values[i], None, None, present[i])
+            elif self._specs[i].form == DF_ONE and i in viewed:
+                views[i] = _view_spans(&self._specs[i], outs[i].spans, n, held[0])
             elif self._specs[i].form == DF_ONE and i in listed:
                 texts[i] = _list_spans(&self._specs[i], outs[i].spans, n)
             else:
                 columns[i] = self._gather(i, n, outs[i].spans, present[i])
-        return Parsed(wholes, columns, texts, present)
+        return Parsed(wholes, columns, texts, views, present)
 
     cdef list _allocate(self, uint64_t n, df_out *outs, list values, list present, list spans):
         cdef uint32_t i
@@ -1609,6 +1614,21 @@ cdef list _list_spans(const df_spec *spec, const df_span *spans, uint64_t n):
     with nogil:
         df_fill_each(spec, spans, n, outs)
     return texts
+
+
+cdef list _view_spans(const df_spec *spec, const df_span *spans, uint64_t n, list blocks):
+    cdef list views = []
+    cdef uint64_t i
+    cdef Py_ssize_t start
+    cdef Block block
+    for i in range(n):
+        block = <Block>blocks[i]
+        if spans[i].mode == DF_VALUE:
+            start = spans[i].p - block._block.data
+            views.append(block._memory[start:start + <Py_ssize_t>spans[i].bytes])
+        else:  # it is missing, or put together from several places
+            views.append(memoryview(_list_spans(spec, &spans[i], 1)[0]))
+    return views
 
 
 cdef list _choose(object blocks, const int32_t *which, Py_ssize_t n, const df_block **chosen):

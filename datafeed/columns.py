@@ -43,12 +43,14 @@ class Parsed(NamedTuple):
 
     Attributes:
         wholes: Per group of scalars of one dtype (`Parser.groups`), (features of the group, n).
-        columns: Per feature, its column; None for one that stands in `wholes` or `texts`.
+        columns: Per feature, its column; None for one that stands in another of these.
         texts: By the number of the feature, one bytes object a record.
+        views: By the number of the feature, one read-only view of a block's memory a record.
         present: Per feature, (n,) bool; None for one that is not optional.
     """
 
     wholes: list[Array]
     columns: list[Column | None]
     texts: dict[int, list[bytes]]
+    views: dict[int, list[memoryview]]
     present: list[Mask | None]

@@ -79,11 +79,11 @@ class Maker:
         else:
             self._images = []
         self._numbers = {feature.name: number for number, feature in enumerate(schema)}
-        self._listed = frozenset(
-            number
-            for number, feature in enumerate(schema)
-            if not feature.numeric and not feature.shape and feature.name not in self._images
-        )
+        single = [number for number, feature in enumerate(schema) if not feature.numeric and not feature.shape]
+        self._viewed = frozenset(number for number in single if schema.features[number].is_image)
+        self._listed = frozenset(single) - self._viewed
+        if self._images:
+            self._viewed = frozenset()
         self._form = TensorForm(schema, self._parser.groups)
         self._plain = Schema([feature for feature in schema if feature.name not in self._images])
         if recipe.transform is not None:
@@ -95,7 +95,7 @@ class Maker:
         pixels = {name: self._canvas(len(step.rows)) for name in self._images}
         if self._recipe.transform is None:
             with self._placing(step):
-                parsed = self._parser.parse_batch(table, step.blocks, step.rows, self._listed)
+                parsed = self._parser.parse_batch(table, step.blocks, step.rows, self._listed, self._viewed)
             encoded = {name: parsed.columns[self._numbers[name]] for name in self._images}
             decoding = [partial(self._decode_part, encoded, pixels, step, part) for part in parts if pixels]
             return Work(decoding, partial(self._collect, parsed, pixels, step))

@@ -11,7 +11,7 @@ from datafeed.columns import Column, Mask, Parsed
 from datafeed.ragged import Ragged
 from datafeed.schema import Feature, Schema
 
-Value = torch.Tensor | Ragged | Texts
+Value = torch.Tensor | Ragged | Texts | list[memoryview]
 
 
 class TensorForm:
@@ -45,6 +45,8 @@ class TensorForm:
                 values[number] = tensor
         for number, texts in parsed.texts.items():
             values[number] = decoded(self._features[number], texts)
+        for number, views in parsed.views.items():
+            values[number] = views
         for number, column in enumerate(parsed.columns):
             if number in made:
                 values[number] = made[number]
@@ -65,7 +67,7 @@ class TensorForm:
 def to_tensors(schema: Schema, columns: Sequence[Column]) -> dict[str, Value]:
     """Return the columns of a batch as tensors and lists, by name; tensors share the columns' memory."""
     present = [column.present for column in columns]
-    return TensorForm(schema, []).tensors(Parsed([], list(columns), {}, present), {})
+    return TensorForm(schema, []).tensors(Parsed([], list(columns), {}, {}, present), {})
 
 
 def _value(feature: Feature, column: Column) -> Value:
