@@ -100,6 +100,7 @@ class _Shared(Generic[T]):
     planning: bool = False
     planned_all: bool = False
     closed: bool = False
+    fatal: BaseException | None = None
     last_done: float = field(default_factory=time.monotonic)
 
 
@@ -183,6 +184,8 @@ class Engine(Generic[T]):
         shared = self._shared
         if shared.closed:
             raise LoaderClosed("this iterator was closed: call iter(loader) for a new one")
+        if shared.fatal is not None:
+            raise shared.fatal
         entry = shared.entries.get(number)
         if entry is None:
             return shared.planned_all and number >= shared.planned
@@ -211,8 +214,13 @@ class Engine(Generic[T]):
             self._lock.acquire()
 
     def _run(self) -> None:
-        while (task := self._wait_for_task()) is not None:
-            task()
+        try:
+            while (task := self._wait_for_task()) is not None:
+                task()
+        except BaseException as exc:  # noqa: BLE001  (a fault of the engine itself; the caller must not wait for ever)
+            with self._lock:
+                self._shared.fatal = exc
+                self._batches.notify_all()
 
     def _wait_for_task(self) -> Callable[[], None] | None:
         with self._lock:

@@ -176,6 +176,12 @@ class Schema:
             names = [feature.name for feature in self.features]
             twice = sorted({name for name in names if names.count(name) > 1})
             raise SchemaError(f"features share the name {twice[0]!r}", feature=twice[0])
+        for feature in self.features:
+            if feature.optional and f"{feature.name}.present" in self._by_name:
+                raise SchemaError(
+                    f"{feature.name}.present would hide which records have {feature.name!r}: rename the feature",
+                    feature=feature.name,
+                )
 
     def __iter__(self) -> Iterator[Feature]:
         return iter(self.features)
