@@ -184,7 +184,7 @@ def test_the_engine_runs_no_further_ahead_than_told() -> None:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_f61_a_fault_of_the_engine_itself_reaches_the_caller(workers: int) -> None:
     """A worker that dies of it does not leave the caller waiting."""
-    engine = Engine(steps(3), 3, lambda start, end: 7, Maker().gather, Limits(workers, 2, 2))  # type: ignore[arg-type,return-value]
+    engine = Engine(steps(3), 3, lambda *_: 7, Maker().gather, Limits(workers, 2, 2))  # type: ignore[arg-type,return-value]
     with pytest.raises(TypeError):
         engine.take()
     engine.close()
