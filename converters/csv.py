@@ -13,12 +13,14 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, ClassVar, Self, cast
+from typing import IO, ClassVar, TextIO, cast
 
 from datafeed.converters.listing import list_files, stamp
 from datafeed.converters.options import SourceOptions
@@ -30,7 +32,7 @@ from datafeed.schema import Feature, Schema, stored
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 _CHUNK_ROWS = 4096
-_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _NUMBER = re.compile(
     r"[+-]?(([1-9][0-9]*|0)?\.[0-9]+|([1-9][0-9]*|0)\.?)([eE][+-]?[0-9]+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE
 )
@@ -92,10 +94,11 @@ class Csv:
                     header, kinds = table.header, [_Kind() for _ in table.header]
                 if table.header not in (header, []):
                     raise SourceError(f"{table.path}: expected the columns {header}, found {table.header}")
-                for _, cells in table.rows(lambda _: None):
-                    rows += 1
-                    for kind, cell in zip(kinds, cells, strict=True):
-                        kind.add(cell)
+                with suppress(BadItem):  # of a file that is cut: reading will come to it
+                    for _, cells in table.rows(lambda _: None):
+                        rows += 1
+                        for kind, cell in zip(kinds, cells, strict=True):
+                            kind.add(cell)
         if not rows:
             raise EmptySource(f"{self.path}: no file has a row")
         unknown = sorted(set(self.asked.types) - set(header))
@@ -177,9 +180,14 @@ class _Kind:
 
 
 def _is_float(cell: str) -> bool:
-    """Whether a cell is a number that loses no digit before the point as float64; "007" is none, nor is 2**63 + 1."""
+    """Whether a cell is a number that loses no digit before the point as float64.
+
+    "007" is none, nor is 2**63 + 1, nor 1e400, which is past its range.
+    """
     digits = cell.lstrip("+-")
-    return bool(_NUMBER.fullmatch(cell)) and not (digits.isdigit() and int(float(digits)) != int(digits))
+    if not _NUMBER.fullmatch(cell) or (digits[0].lower() not in "ni" and math.isinf(float(digits))):
+        return False
+    return not (digits.isdigit() and int(float(digits)) != int(digits))
 
 
 class _Table:
@@ -187,16 +195,15 @@ class _Table:
 
     Args:
         path: The file.
-        file: Its decompressed bytes.
+        text: Its text, bytes that are no UTF-8 escaped.
     """
 
-    def __init__(self, path: str, file: IO[bytes]) -> None:
+    def __init__(self, path: str, text: TextIO) -> None:
         self.path = path
-        self._text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
         csv.field_size_limit(sys.maxsize)
-        first = self._text.readline()
+        first = text.readline()
         delimiter = _delimiter(path, first)
-        self._reader = csv.reader(_chain(first, self._text), delimiter=delimiter, strict=True)
+        self._reader = csv.reader(_chain(first, text), delimiter=delimiter, strict=True)
         self.header: list[str] = next(self._reader, [])
         twice = sorted({name for name in self.header if self.header.count(name) > 1 or not name})
         if twice:
@@ -231,20 +238,19 @@ class _Table:
                 return f"column {name!r} is not UTF-8: {cell[:40].encode('utf-8', 'surrogateescape')!r}"
         return ""
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._text.close()
-
-
-def _opened(path: str) -> _Table:
-    try:
-        file = open(path, "rb")  # noqa: SIM115  (the table closes it)
-        packed = file.peek(2)[:2] == b"\x1f\x8b"
-        return _Table(path, cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if packed else file)
-    except (OSError, EOFError, csv.Error) as exc:
-        raise SourceError(f"{path}: cannot be read: {exc}") from exc
+@contextmanager
+def _opened(path: str) -> Iterator[_Table]:
+    with ExitStack() as files:
+        try:
+            file = files.enter_context(open(path, "rb"))
+            packed = file.peek(2)[:2] == b"\x1f\x8b"
+            data = cast("IO[bytes]", files.enter_context(gzip.GzipFile(fileobj=file))) if packed else file
+            text = files.enter_context(io.TextIOWrapper(data, "utf-8-sig", errors="surrogateescape", newline=""))
+            table = _Table(path, text)
+        except (OSError, EOFError, csv.Error) as exc:
+            raise SourceError(f"{path}: cannot be read: {exc}") from exc
+        yield table
 
 
 def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:

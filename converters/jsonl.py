@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -65,10 +66,11 @@ class JsonLines:
         kinds: dict[str, _Kind] = {}
         rows = 0
         for unit in self.units():
-            for _, sample in _samples(unit, lambda _: None):
-                rows += 1
-                for name, value in sample.items():
-                    kinds.setdefault(name, _Kind()).add(value)
+            with suppress(BadItem):  # of a file that is cut: reading will come to it
+                for _, sample in _samples(unit, lambda _: None):
+                    rows += 1
+                    for name, value in sample.items():
+                        kinds.setdefault(name, _Kind()).add(value)
         if not rows:
             raise EmptySource(f"{self.path}: no line holds a JSON object")
         unknown = sorted(set(self.asked.types) - set(kinds))
@@ -217,12 +219,18 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def _flatten(prefix: str, found: Mapping[str, object], out: dict[str, object]) -> None:
     for name, value in found.items():
         full = prefix + name
+        if not full or not _is_text(full):
+            raise ValueError(f"the name {full!r} is no name of a feature")
         if full in out:
             raise ValueError(f"the name {full!r} stands there twice")
         if isinstance(value, dict):
             _flatten(f"{full}.", value, out)
         else:
             out[full] = value
+
+
+def _is_text(name: str) -> bool:
+    return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 def _is_gzip(path: str) -> bool:

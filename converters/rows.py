@@ -32,15 +32,25 @@ def chunk_of(schema: Schema, samples: Sequence[Sample], where: Callable[[int], s
         The chunk of those that fit.
     """
     kept = list(range(len(samples)))
-    columns: dict[str, Column] | None = None
-    while columns is None:
-        rows = [samples[number] for number in kept]
-        try:
-            columns = {feature.name: column_of(feature, [row.get(feature.name) for row in rows]) for feature in schema}
-        except SchemaError as exc:
-            bad = kept.pop(exc.row)
-            on_bad(BadItem(where(bad), str(exc), repr(dict(samples[bad])).encode()))
+    try:
+        columns = _columns(schema, samples)
+    except SchemaError:  # there may be many: each sample is tried by itself, so that the work stays linear
+        kept = [number for number in kept if _fits(schema, samples[number], where(number), on_bad)]
+        columns = _columns(schema, [samples[number] for number in kept])
     return Chunk(columns, len(kept), where=lambda row: where(kept[row]))
+
+
+def _columns(schema: Schema, samples: Sequence[Sample]) -> dict[str, Column]:
+    return {feature.name: column_of(feature, [sample.get(feature.name) for sample in samples]) for feature in schema}
+
+
+def _fits(schema: Schema, sample: Sample, where: str, on_bad: OnBad) -> bool:
+    try:
+        _columns(schema, [sample])
+    except SchemaError as exc:
+        on_bad(BadItem(where, str(exc), repr(dict(sample)).encode("utf-8", "backslashreplace")))
+        return False
+    return True
 
 
 def column_of(feature: Feature, values: Sequence[object]) -> Column:
@@ -115,6 +125,8 @@ def _exact(feature: Feature, value: object, row: int) -> Array:
     except (ValueError, OverflowError) as exc:
         raise SchemaError(f"expected {feature.dtype}, found {value!r:.60}", row, feature.name) from exc
     target = feature.numpy_dtype
+    if array.dtype.kind in "fO" and target.kind in "iu" and isinstance(value, Sequence):
+        array = _integers(value, array, target)
     if array.size == 0:
         return array.astype(target) if array.dtype.kind in "biuf" else np.empty(array.shape, target)
     if array.dtype.kind not in "biuf" or not _may_become(array.dtype.kind, target.kind):
@@ -128,6 +140,17 @@ def _exact(feature: Feature, value: object, row: int) -> Array:
     if target.kind == "f" and (np.isinf(out) & np.isfinite(array)).any():
         raise SchemaError(f"{value!r:.60} is outside what {feature.dtype} holds", row, feature.name)
     return out
+
+
+def _integers(value: Sequence[object], array: Array, target: np.dtype[np.generic]) -> Array:
+    """Return integers that NumPy takes for floats, as uint64 beside 0, exactly; anything else as NumPy made it."""
+    items = np.array(value, object).reshape(-1).tolist()
+    if not all(type(item) is int for item in items):
+        return array
+    try:
+        return np.array(items, target).reshape(array.shape)
+    except OverflowError:
+        return array
 
 
 def _may_become(kind: str, target: str) -> bool:
