@@ -15,11 +15,12 @@ from datafeed.dataset import Dataset
 from datafeed.errors import ConfigError, LoaderClosed
 from datafeed.making import Batch, Maker, Recipe
 from datafeed.order import FullOrder, Mode, NaturalOrder, Spec, WindowOrder, round_window
-from datafeed.pipeline import Counters, Engine, Limits, close_with
+from datafeed.pipeline import Engine, close_with
 from datafeed.ragged import Ragged
 from datafeed.schedule import Span, Step, once, within
 from datafeed.state import OrderIdentity, Position, read_state, write_state
 from datafeed.stats import LoaderStats, Meter
+from datafeed.work import Counters, Limits
 
 _AHEAD_SAMPLES = 1024  # whose blocks load beyond the prefetched batches: a window's start then needs no pause
 

@@ -20,10 +20,11 @@ from datafeed.dataset import Dataset, place_name, placed
 from datafeed.errors import ConfigError, CorruptData, SchemaError, TransformError
 from datafeed.images import ImageDecoder, ImageOptions, Pixels
 from datafeed.order import sample_key
-from datafeed.pipeline import Table, Work
+from datafeed.pipeline import Table
 from datafeed.schedule import Step
 from datafeed.schema import Schema
 from datafeed.tensors import TensorForm, Value
+from datafeed.work import Work
 
 Batch = dict[str, Value]
 Sample = Mapping[str, object]

@@ -11,15 +11,14 @@ import os
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
 
 from datafeed._native import Block
 from datafeed.errors import LoaderClosed
 from datafeed.schedule import Step
+from datafeed.work import Counters, Entry, Limits, Shared, Work
 
 T = TypeVar("T")
 Table = Sequence[Block | None]
@@ -28,80 +27,6 @@ Load = Callable[[int, int], list[Block]]
 _LOAD_BLOCKS = 8  # blocks loaded under one task where as many are due: fewer passes through lock and GIL
 _PLAN_STEPS = 32  # steps planned under one task: amortises the task's two passes through the lock
 _LONGEST_SILENCE_S = 600.0  # without a finished task for this long, something hangs
-
-
-@dataclass(frozen=True, slots=True)
-class Work(Generic[T]):
-    """Hold a batch in the making.
-
-    Args:
-        parts: What is left to do, in any order, on any threads.
-        finish: What to call once all parts are done; gives the batch.
-    """
-
-    parts: Sequence[Callable[[], None]]
-    finish: Callable[[], T]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bound what an engine does ahead of its caller.
-
-    Args:
-        workers: Threads; 0 for the caller's own.
-        depth: Batches begun or ready and not yet taken, at least 1.
-        ahead: Batches beyond `depth` whose blocks may be loaded already.
-        timeout_s: How long the caller waits for a batch before it is told; 0 for as long as tasks finish at all.
-    """
-
-    workers: int
-    depth: int
-    ahead: int
-    timeout_s: float = 0.0
-
-
-@dataclass(slots=True)
-class Counters:
-    """Count what the tasks of an engine did; seconds are summed over threads."""
-
-    blocks: int = 0
-    load_s: float = 0.0
-    gather_s: float = 0.0
-    part_s: float = 0.0
-    plan_s: float = 0.0
-
-
-@dataclass(slots=True)
-class _Entry(Generic[T]):
-    """Follow one step from plan to batch."""
-
-    step: Step | None
-    loading: int
-    work: Work[T] | None = None
-    parts_left: int = 0
-    gathered: bool = False
-    batch: tuple[T] | None = None
-    error: BaseException | None = None
-
-
-@dataclass(slots=True)
-class _Shared(Generic[T]):
-    """Hold what the lock guards. Numbers count batches from the iterator's first."""
-
-    entries: dict[int, _Entry[T]] = field(default_factory=dict)
-    loads: deque[tuple[int, int, int]] = field(default_factory=deque)
-    parts: deque[tuple[int, Callable[[], None]]] = field(default_factory=deque)
-    uses: dict[int, int] = field(default_factory=dict)
-    counters: Counters = field(default_factory=Counters)
-    planned: int = 0
-    gathering: int = 0
-    freed: int = 0
-    taken: int = 0
-    planning: bool = False
-    planned_all: bool = False
-    closed: bool = False
-    fatal: BaseException | None = None
-    last_done: float = field(default_factory=time.monotonic)
 
 
 class Engine(Generic[T]):
@@ -123,7 +48,7 @@ class Engine(Generic[T]):
         self._gather = gather
         self._limits = limits
         self._table: list[Block | None] = [None] * blocks
-        self._shared: _Shared[T] = _Shared()
+        self._shared: Shared[T] = Shared()
         self._lock = threading.Lock()
         self._tasks = threading.Condition(self._lock)
         self._batches = threading.Condition(self._lock)
@@ -263,11 +188,11 @@ class Engine(Generic[T]):
         with self._lock:
             shared = self._shared
             for step in steps:
-                shared.entries[shared.planned] = _Entry(step, len(step.loads))
+                shared.entries[shared.planned] = Entry(step, len(step.loads))
                 shared.loads.extend((shared.planned, start, end) for start, end in step.loads)
                 shared.planned += 1
             if error is not None:
-                shared.entries[shared.planned] = _Entry(None, 0, gathered=True, error=error)
+                shared.entries[shared.planned] = Entry(None, 0, gathered=True, error=error)
                 shared.planned += 1
             shared.planning, shared.planned_all = False, ended
             if ended:
@@ -319,7 +244,7 @@ class Engine(Generic[T]):
         for block in range(start, end):
             uses[block] = uses.get(block, 0) + 1
 
-    def _do_gather(self, number: int, entry: _Entry[T]) -> None:
+    def _do_gather(self, number: int, entry: Entry[T]) -> None:
         started, work, error = time.perf_counter(), None, None
         try:
             if entry.error is None and entry.step is not None:
@@ -359,7 +284,7 @@ class Engine(Generic[T]):
         if whole:
             self._finish(number, entry)
 
-    def _finish(self, number: int, entry: _Entry[T]) -> None:
+    def _finish(self, number: int, entry: Entry[T]) -> None:
         assert entry.work is not None
         batch, error = None, None
         try:
@@ -390,7 +315,7 @@ class Engine(Generic[T]):
         self._shared.last_done = time.monotonic()
         self._tasks.notify(wake)
 
-    def _tell_caller(self, number: int, entry: _Entry[T]) -> None:
+    def _tell_caller(self, number: int, entry: Entry[T]) -> None:
         """Wake the caller where this is the batch that it waits for. The lock is held."""
         if number == self._shared.taken and (entry.batch is not None or entry.error is not None):
             self._batches.notify_all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from datafeed.pipeline import Counters
+from datafeed.work import Counters
 
 
 @dataclass(frozen=True, slots=True)

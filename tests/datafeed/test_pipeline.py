@@ -12,8 +12,9 @@ import pytest
 
 from datafeed._native import Block
 from datafeed.errors import LoaderClosed
-from datafeed.pipeline import Engine, Limits, Table, Work, close_with
+from datafeed.pipeline import Engine, Table, close_with
 from datafeed.schedule import Step
+from datafeed.work import Limits, Work
 
 EMPTY = Block(b"", 0)
 

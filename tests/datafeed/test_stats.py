@@ -9,8 +9,8 @@ import forms
 import pytest
 
 from datafeed import ImageOptions, Loader
-from datafeed.pipeline import Counters
 from datafeed.stats import LoaderStats, Meter
+from datafeed.work import Counters
 
 
 def test_the_stall_leaves_out_the_start() -> None:
