@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import IO, ClassVar, TextIO, cast
 
+from datafeed.converters.image_listing import shown
 from datafeed.converters.listing import list_files, stamp
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.rows import chunk_of
@@ -247,9 +248,9 @@ def _opened(path: str) -> Iterator[_Table]:
             packed = file.peek(2)[:2] == b"\x1f\x8b"
             data = cast("IO[bytes]", files.enter_context(gzip.GzipFile(fileobj=file))) if packed else file
             text = files.enter_context(io.TextIOWrapper(data, "utf-8-sig", errors="surrogateescape", newline=""))
-            table = _Table(path, text)
+            table = _Table(shown(path), text)
         except (OSError, EOFError, csv.Error) as exc:
-            raise SourceError(f"{path}: cannot be read: {exc}") from exc
+            raise SourceError(f"{shown(path)}: cannot be read: {exc}") from exc
         yield table
 
 

@@ -34,7 +34,7 @@ _NAMES = {
     "parquet": re.compile(r"\.(parquet|pq)$", re.IGNORECASE),
     "csv": re.compile(r"\.(csv|tsv)(\.gz)?$", re.IGNORECASE),
     "jsonl": re.compile(r"\.(jsonl|ndjson|json)(\.gz)?$", re.IGNORECASE),
-    "tfrecord": re.compile(r"[.-]tfrecords?(-\d+-of-\d+)?(\.gz)?$", re.IGNORECASE),
+    "tfrecord": re.compile(r"[.-](tfrecords?|tfrec|record)(-\d+-of-\d+)?(\.gz|\.zlib)?$", re.IGNORECASE),
 }
 _LOOK_FILES = 2000
 _LOOK_CONTENTS = 20

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+from datafeed.converters.image_listing import shown
 from datafeed.converters.listing import list_files, stamp
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.rows import chunk_of
@@ -131,7 +132,7 @@ class JsonLines:
 def _chunk(
     schema: Schema, samples: Sequence[Mapping[str, object]], unit: Unit, lines: Sequence[int], on_bad: OnBad
 ) -> Chunk:
-    path = unit.files[0].path
+    path = shown(unit.files[0].path)
     return chunk_of(schema, samples, lambda row: f"{path}:{lines[row]}", on_bad)
 
 
@@ -185,7 +186,7 @@ class _Kind:
 
 def _samples(unit: Unit, on_bad: OnBad) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield (line number, flat object) of the lines of a unit."""
-    path = unit.files[0].path
+    path = shown(unit.files[0].path)
     for line, data in _lines(unit):
         if not data.strip():
             continue
@@ -270,7 +271,7 @@ def _lines(unit: Unit) -> Iterator[tuple[int, bytes]]:
             plain.seek(start)
             yield from enumerate(plain.read(end - start).removeprefix(_bom(start)).split(b"\n"), first)
     except (OSError, EOFError) as exc:
-        raise BadItem(path, f"cannot be read: {exc}") from exc
+        raise BadItem(shown(path), f"cannot be read: {exc}") from exc
 
 
 def _bom(start: int) -> bytes:

@@ -219,7 +219,8 @@ def _groups(file: Stamp, facts: Facts) -> Iterator[Unit]:
 def _batches(path: str, group: int, rows: int, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
     from pyarrow.parquet import ParquetFile
 
-    with ParquetFile(path) as file:
+    # Opened here, as Arrow takes no name that is not UTF-8.
+    with open(path, "rb") as raw, ParquetFile(raw) as file:
         # A worker has one core; Arrow's own threads would only add to those of the other workers.
         yield from file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False)
 

@@ -90,7 +90,8 @@ def facts_of(path: str) -> Facts | str:
     except ImportError as exc:
         raise MissingExtra("pyarrow", "parquet", "to read parquet") from exc
     try:
-        footer = parquet.read_metadata(path)
+        with open(path, "rb") as file:
+            footer = parquet.read_metadata(file)
         facts = _facts(footer, footer.schema.to_arrow_schema())
     except (OSError, pa.ArrowException) as exc:
         return f"no parquet file that can be read: {exc}"

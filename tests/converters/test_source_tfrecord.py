@@ -13,6 +13,7 @@ from tiny import Value, example, frame, framed, part, varint
 
 from datafeed._native import masked_crc32c
 from datafeed.converters import tfrecord
+from datafeed.converters.detect import open_source
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.record_pieces import LARGEST, packing, pieces, unpacked
 from datafeed.converters.tfrecord import TFRecords
@@ -154,6 +155,16 @@ def test_f96_packing_is_told_by_the_content(tmp_path: Path) -> None:
     assert labels(read(tmp_path)[0]) == [0, 1, 2, 3, 4]
     length = next(size for size in range(0x78, 2**20, 256) if int.from_bytes(size.to_bytes(8, "little")[:2]) % 31 == 0)
     assert packing(frame(bytes(length))[:12]) == ""
+
+
+@pytest.mark.parametrize("name", ["a.tfrec", "a.record-00000-of-00002", "a.TFRecord.zlib", "v1.0 (b).tfrecords.gz"])
+def test_names_of_tfrecords_tell_their_kind(tmp_path: Path, name: str) -> None:
+    """The same ones when the kind is told as when a folder is listed."""
+    (tmp_path / name).write_bytes(zlib.compress(raw(range(2))))
+    (tmp_path / "notes.txt").touch()
+    source = open_source(str(tmp_path), None, PLAIN)
+    assert source.kind == "tfrecord"
+    assert [unit.name for unit in source.units()] == [str(tmp_path / name)]
 
 
 def test_unpacking_yields_little_at_a_time(tmp_path: Path) -> None:
