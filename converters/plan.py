@@ -83,7 +83,13 @@ def make_plan(source: Source, name: str, options: ConvertOptions) -> Plan:
         "zstd": ".".join(map(str, zstandard.ZSTD_VERSION)),
         "listing": _listing(units),
     }
-    header = make_header(schema, block_size=options.block_nbytes, level=sample.level, provenance=provenance)
+    header = make_header(
+        schema,
+        block_size=options.block_nbytes,
+        level=sample.level,
+        provenance=provenance,
+        extent_size=options.extent_nbytes,
+    )
     records, raw = _extent(tasks, sample, options.limit)
     stored = round(raw * sample.share)
     shards = max(round(stored / options.shard_nbytes), 1)

@@ -22,6 +22,7 @@ class ConvertOptions:
         kind: The kind of source; None to tell it by its look.
         shard_size: Stored bytes of a shard: each ends at the block boundary nearest to it.
         block_size: Raw bytes of a block: it takes records until one more would pass them, at least one.
+        extent_size: Stored bytes at which an extent, the unit of shuffling and fetching, is closed.
         level: A zstd level; None to choose by a sample of the data.
         workers: How many processes encode; None for the cores of this process, or of the Ray cluster. With 1, or where
             there is little to do, it is this process.
@@ -42,6 +43,7 @@ class ConvertOptions:
     kind: str | None = None
     shard_size: str | int = "100MB"
     block_size: str | int = "256KiB"
+    extent_size: str | int = "2MiB"
     level: int | None = None
     workers: int | None = None
     ray_address: str | None = None
@@ -55,6 +57,7 @@ class ConvertOptions:
 
     def __post_init__(self) -> None:
         parse_size(self.shard_size, name="shard_size")
+        parse_size(self.extent_size, name="extent_size")
         if self.block_nbytes >= 2**31:
             raise ConfigError(f"block_size must be under 2 GiB, found {self.block_size!r}")
         if self.level is not None and self.level not in LEVELS:
@@ -79,3 +82,8 @@ class ConvertOptions:
     def block_nbytes(self) -> int:
         """`block_size` in bytes."""
         return parse_size(self.block_size, name="block_size")
+
+    @property
+    def extent_nbytes(self) -> int:
+        """`extent_size` in bytes."""
+        return parse_size(self.extent_size, name="extent_size")

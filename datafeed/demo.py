@@ -177,7 +177,13 @@ def write_digits(folder: Path, digits: int) -> dict[str, int]:
 
 def _convert(folder: Path, part: str, options: DemoOptions, say: Say) -> str:
     dest = str(folder / part)
-    settings = ConvertOptions(shard_size=options.shard_size, block_size=options.block_size, seed=_SEED, workers=1)
+    settings = ConvertOptions(
+        shard_size=options.shard_size,
+        block_size=options.block_size,
+        extent_size=options.block_size,  # every block an extent: the order then has hundreds to shuffle
+        seed=_SEED,
+        workers=1,
+    )
     convert(folder / "raw" / part, dest, settings)
     manifest = Dataset(dest).manifest
     blocks = sum(shard.blocks for shard in manifest.shards)

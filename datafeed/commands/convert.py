@@ -30,6 +30,13 @@ _KINDS = ("images", "parquet", "csv", "jsonl", "tfrecord")
     show_default=True,
     help="Raw bytes of a block, the unit of reading.",
 )
+@click.option(
+    "--extent-size",
+    metavar="SIZE",
+    default="2MiB",
+    show_default=True,
+    help="Stored bytes of an extent, the unit of shuffling and fetching.",
+)
 @click.option("--level", type=int, help="The zstd level, -100 to 22. Chosen by a sample of the data by default.")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes that encode; the cores by default.")
 @click.option(
@@ -66,6 +73,7 @@ def command(  # noqa: PLR0913  (a conversion has that many options)
     kind: str | None,
     shard_size: str,
     block_size: str,
+    extent_size: str,
     level: int | None,
     workers: int | None,
     ray_address: str | None,
@@ -100,6 +108,7 @@ def command(  # noqa: PLR0913  (a conversion has that many options)
         kind=kind,
         shard_size=shard_size,
         block_size=block_size,
+        extent_size=extent_size,
         level=level,
         workers=workers,
         ray_address=ray_address,
