@@ -1,0 +1,143 @@
+"""Say which figures are compared, and what they should reach."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from datafeed.bench.case import Sample
+
+Judge = Literal["ratio", "at least", "at most"]
+Rounds = Mapping[str, Sequence[Sample]]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Compare one figure of ours with a peer's or with a number.
+
+    Args:
+        what: What is measured, for people.
+        unit: The unit of the figure.
+        ours: The measurement.
+        peers: Others of the same samples; the best of them is compared with.
+        judge: Whether the goal is the least ratio to that peer, or the least or the most of the figure itself.
+        goal: The goal; None where the row only informs.
+        fact: The fact of `Sample` that is the figure; empty for its value.
+    """
+
+    what: str
+    unit: str
+    ours: str
+    peers: tuple[str, ...] = ()
+    judge: Judge = "ratio"
+    goal: float | None = None
+    fact: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Hold one comparison. Figures are medians over the rounds; the ratio is the median of each round's own.
+
+    Args:
+        what: What is measured.
+        unit: The unit of the figures.
+        ours: Our figure.
+        peer: The best peer's name; empty where there is none.
+        theirs: Its figure.
+        ratio: Ours over theirs.
+        judge: What the goal is about.
+        goal: The goal; None where the row only informs.
+        holds: Whether it is reached; None without a goal.
+        samples: How many samples we delivered, over all rounds.
+        peer_samples: How many the peer did.
+    """
+
+    what: str
+    unit: str
+    ours: float
+    peer: str
+    theirs: float | None
+    ratio: float | None
+    judge: Judge
+    goal: float | None
+    holds: bool | None
+    samples: int
+    peer_samples: int
+
+
+_SHUFFLED = ("tabular/datasets shuffled", "tabular/datasets shuffle buffer")
+GOALS: tuple[Goal, ...] = (
+    Goal("tokens beside bare zstd", "samples/s", "tokens/Loader", ("tokens/zstd",), goal=0.88),
+    Goal("tokens beside zstd into one buffer", "samples/s", "tokens/Loader", ("tokens/zstd into one buffer",)),
+    Goal("tokens beside zstd that reads files", "samples/s", "tokens/Loader", ("tokens/zstd and read",)),
+    Goal("tokens beside DataLoader over npy", "samples/s", "tokens/Loader", ("tokens/DataLoader",)),
+    Goal(
+        "table beside datasets in order", "samples/s", "tabular/Loader", ("tabular/datasets in order",), goal=3
+    ),
+    Goal("table beside datasets shuffled", "samples/s", "tabular/Loader", _SHUFFLED),
+    Goal("table beside bare zstd", "samples/s", "tabular/Loader", ("tabular/zstd",)),
+    Goal("images as bytes", "samples/s", "images/Loader", ("images/zstd and read",), "at least", 300_000),
+    Goal("images as bytes beside DataLoader", "samples/s", "images/Loader", ("images/DataLoader",)),
+    Goal("images decoded, beside bare decoding", "samples/s", "images/Loader decoded", ("images/decode",), goal=0.95),
+    Goal(
+        "images decoded, beside DataLoader", "samples/s", "images/Loader decoded", ("images/DataLoader decoded",)
+    ),
+    Goal("first batch of 100 shards", "s", "first batch", judge="at most", goal=0.2),
+    Goal("memory beside the window", "bytes", "memory", judge="at most", goal=1e9),
+    Goal("convert tokens", "records/s", "convert tokens", judge="at least", goal=140_000),
+    Goal("convert images", "records/s", "convert images", judge="at least", goal=12_000),
+    Goal("convert table", "records/s", "convert tabular", judge="at least", goal=300_000),
+    *(
+        Goal(f"memory of a worker, {name}", "bytes", f"convert {name}", judge="at most", goal=600e6, fact="worker_pss")
+        for name in ("tokens", "images", "tabular")
+    ),
+)  # fmt: skip
+
+
+def compare(goal: Goal, rounds: Rounds) -> Row:
+    """Make the row of a goal.
+
+    Args:
+        goal: What to compare.
+        rounds: The samples of each measurement, round by round.
+
+    Returns:
+        The row.
+    """
+    figures = _figures(rounds[goal.ours], goal.fact)
+    ours = statistics.median(figures)
+    best = max(goal.peers, key=lambda peer: statistics.median(_figures(rounds[peer])), default="")
+    theirs = ratio = None
+    if best:
+        peer_figures = _figures(rounds[best])
+        theirs = statistics.median(peer_figures)
+        ratio = statistics.median(mine / peer for mine, peer in zip(figures, peer_figures, strict=True))
+    return Row(
+        what=goal.what,
+        unit=goal.unit,
+        ours=ours,
+        peer=best,
+        theirs=theirs,
+        ratio=ratio,
+        judge=goal.judge,
+        goal=goal.goal,
+        holds=_holds(goal, ours, ratio),
+        samples=sum(sample.samples for sample in rounds[goal.ours]),
+        peer_samples=sum(sample.samples for sample in rounds.get(best, ())),
+    )
+
+
+def _figures(samples: Sequence[Sample], fact: str = "") -> list[float]:
+    return [sample.facts[fact] if fact else sample.value for sample in samples]
+
+
+def _holds(goal: Goal, ours: float, ratio: float | None) -> bool | None:
+    if goal.goal is None:
+        return None
+    if goal.judge == "at most":
+        return ours <= goal.goal
+    reached = ratio if goal.judge == "ratio" else ours
+    assert reached is not None
+    return reached >= goal.goal
