@@ -37,5 +37,5 @@ def _goal(row: Row) -> str:
 
 def _figure(value: float, unit: str) -> str:
     if unit == "bytes":
-        return format_size(max(value, 0))
+        return format_size(value) if value >= 0 else f"-{format_size(-value)}"
     return f"{value:.3f} {unit}" if unit == "s" else f"{value:,.0f} {unit}"
