@@ -66,7 +66,7 @@ class LocalStore:
 
     def read(self, name: str) -> bytes:
         """Return a whole object (see `Store`)."""
-        with open(self._path(name), "rb") as file:  # noqa: PTH123  (a path that is a str already)
+        with open(self._path(name), "rb") as file:
             return file.read()
 
     def read_range(self, name: str, start: int, end: int) -> bytes:
@@ -93,11 +93,11 @@ class LocalStore:
 
     def size(self, name: str) -> int:
         """Return an object's size (see `Store`)."""
-        return os.stat(self._path(name)).st_size  # noqa: PTH116
+        return os.stat(self._path(name)).st_size
 
     def exists(self, name: str) -> bool:
         """Tell whether an object is there (see `Store`)."""
-        return os.path.isfile(self._path(name))  # noqa: PTH113
+        return os.path.isfile(self._path(name))
 
     def names(self) -> list[str]:
         """List the plain names, without those of unfinished writes (see `Store`)."""
@@ -110,17 +110,17 @@ class LocalStore:
     def delete(self, name: str) -> None:
         """Delete an object (see `Store`), with the nested directory that it leaves empty."""
         self._files.pop(name, None)
-        os.unlink(self._path(name))  # noqa: PTH108
+        os.unlink(self._path(name))
         if "/" in name:
             with suppress(OSError):  # not empty: others stand beside it
-                os.rmdir(self._path(name.rsplit("/", 1)[0]))  # noqa: PTH106
+                os.rmdir(self._path(name.rsplit("/", 1)[0]))
 
     def sweep(self) -> None:
         """Delete unfinished writes, nested ones too (see `Store`)."""
         for folder, _, names in os.walk(self.url):
             for name in filter(_unfinished, names):
                 with suppress(FileNotFoundError):
-                    os.unlink(f"{folder}/{name}")  # noqa: PTH108
+                    os.unlink(f"{folder}/{name}")
 
     @contextmanager
     def writer(self, name: str) -> Iterator[_Writer]:
@@ -129,7 +129,7 @@ class LocalStore:
         folder, base = path.rsplit("/", 1)
         temporary = f"{folder}/.{base}.{os.getpid()}-{next(_COUNT)}{_TMP}"
         with _mapped(path, 0):
-            os.makedirs(folder or "/", exist_ok=True)  # noqa: PTH103
+            os.makedirs(folder or "/", exist_ok=True)
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         published = False
         try:
@@ -141,14 +141,14 @@ class LocalStore:
                 with _mapped(path, 0):
                     os.close(fd)
             with _mapped(path, 0):
-                os.replace(temporary, path)  # noqa: PTH105
+                os.replace(temporary, path)
                 published = True
                 _sync_folder(folder or "/")
             self._files.pop(name, None)
         finally:
             if not published:
                 with suppress(OSError):  # the error on its way says more than this one would
-                    os.unlink(temporary)  # noqa: PTH108
+                    os.unlink(temporary)
 
 
 class _Writer:
