@@ -9,7 +9,11 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-_KEPT_NBYTES = 64 * 2**20  # covers what the release of a few batches frees at once; the rest goes back to the system
+# Memory comes in slabs, which numpy asks huge pages for from 4 MiB on: a fresh buffer of 256 KiB alone cost 64 page
+# faults, 60 to 150 us, and a frame of JPEGs decompresses in less; rows gathered from all over them miss the TLB less.
+_FIRST_SLAB_NBYTES = 4 * 2**20
+_LARGEST_SLAB_NBYTES = 32 * 2**20
+_MOST_BUFFERS = 1024  # of one slab: tiny buffers need no huge pages
 _Bytes = npt.NDArray[np.uint8]
 
 
@@ -23,17 +27,17 @@ class _Loan(weakref.ref[_Bytes]):
 class BufferPool:
     """Lend buffers, and take each back when the last view of it dies. Safe to share between threads.
 
-    A fresh buffer of 256 KiB costs 64 page faults, 60 to 150 us: a frame of JPEGs decompresses in less.
+    It holds as much memory as was ever lent at once, until it is dropped.
 
     Args:
         nbytes: The size of the buffers; longer ones are made afresh.
     """
 
-    __slots__ = ("_free", "_kept", "_loans", "_nbytes")
+    __slots__ = ("_free", "_loans", "_nbytes", "_slab_nbytes")
 
     def __init__(self, nbytes: int) -> None:
         self._nbytes = nbytes
-        self._kept = max(_KEPT_NBYTES // nbytes, 1)
+        self._slab_nbytes = _FIRST_SLAB_NBYTES
         self._free: list[_Bytes] = []
         self._loans: dict[int, _Loan] = {}
 
@@ -53,7 +57,7 @@ class BufferPool:
         try:
             buffer = self._free.pop()
         except IndexError:
-            buffer = np.empty(self._nbytes, np.uint8)
+            buffer = self._grow()
         # A new array for each loan: every memoryview made from it, or from another of it, holds it, so its death is
         # that of the last view. The death of a memoryview would say nothing of its slices.
         array = buffer[:nbytes]
@@ -62,7 +66,13 @@ class BufferPool:
         self._loans[id(loan)] = loan  # by id: a weak reference hashes what it refers to, and arrays are not hashable
         return array.data
 
+    def _grow(self) -> _Bytes:
+        count = min(max(1, self._slab_nbytes // self._nbytes), _MOST_BUFFERS)
+        self._slab_nbytes = min(2 * self._slab_nbytes, _LARGEST_SLAB_NBYTES)
+        first, *rest = np.empty((count, self._nbytes), np.uint8)
+        self._free += rest
+        return first
+
     def _give_back(self, loan: _Loan) -> None:
         del self._loans[id(loan)]
-        if len(self._free) < self._kept:
-            self._free.append(loan.buffer)
+        self._free.append(loan.buffer)
