@@ -17,6 +17,7 @@ import numpy.typing as npt
 from datafeed.order import FullOrder, Layout, NaturalOrder, Numbers, WindowOrder, blocks_of, rows_of
 
 _CHUNK_RECORDS = 16384  # records planned in one go: numpy's call overhead falls below 5 ns a record
+_LOAD_RECORDS = 2048  # blocks due within so many records load with the first of them: neighbours then share one read
 
 Blocks = npt.NDArray[np.int32]
 
@@ -124,7 +125,8 @@ class _Uses:
 
 def _steps(layout: Layout, span: Span, start: int, uses: _Uses) -> Iterator[Step]:
     batch_size = span.batch_size
-    batch, fresh = _by_batch(uses.due // batch_size, uses.fresh)
+    together = max(1, _LOAD_RECORDS // batch_size)
+    batch, fresh = _by_batch(uses.due // batch_size // together * together, uses.fresh)
     loads = _runs(layout, batch, fresh)
     free_batch, done = _by_batch(uses.last // batch_size, uses.done)
     frees = done.tolist()
