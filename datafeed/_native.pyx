@@ -79,6 +79,11 @@ def _crc32c_has_instruction():
     return bool(df_has_instruction)
 
 
+# The lengths of a block are walked in a few microseconds: to let go of the GIL and wait for it again takes longer.
+cdef enum:
+    DF_SHORT_WALK = 1048576
+
+
 # Outside the garbage collector, whose tp_clear drops the exporter of a Py_buffer without releasing the export. A
 # block refers to bytes alone, so no cycle leads through it.
 @cython.no_gc
@@ -93,9 +98,12 @@ cdef class Block:
         cdef int code
         PyObject_GetBuffer(raw, &self._view, PyBUF_SIMPLE)
         self._held = True
-        with nogil:
-            code = df_walk(<const uint8_t *>self._view.buf, <uint64_t>self._view.len, records, check_payload,
-                           &self._walked)
+        if check_payload or self._view.len > DF_SHORT_WALK:
+            with nogil:
+                code = df_walk(<const uint8_t *>self._view.buf, <uint64_t>self._view.len, records, check_payload,
+                               &self._walked)
+        else:
+            code = df_walk(<const uint8_t *>self._view.buf, <uint64_t>self._view.len, records, False, &self._walked)
         if code == DF_NO_MEMORY:
             raise MemoryError("no memory for a block's record offsets")
         if code != DF_OK:
@@ -192,16 +200,18 @@ cdef class Parser(_Layout):
 
     def parse_batch(self, blocks, which, rows, listed, viewed):
         cdef df_fault fault = df_no_fault
-        cdef int code
+        cdef int code, placed
         cdef uint64_t n
         cdef uint32_t i, count = self._schema.count
-        cdef list held = []
         which = indices_array(which, "which")
         rows = indices_array(rows, "rows")
         if len(which) != len(rows):
             raise ValueError(f"expected as many block numbers as rows, found {len(which)} and {len(rows)}")
         n = len(rows)
-        cdef _Memory located = _locate(blocks, which, rows, n, held)
+        cdef _Memory chosen_memory = _Memory(n, sizeof(void *)), located = _Memory(n, sizeof(df_row))
+        cdef const df_block **chosen = <const df_block **>chosen_memory.p
+        cdef const int32_t *rows_at = <const int32_t *>address_of(rows, PyBUF_SIMPLE)
+        cdef list held = _choose(blocks, <const int32_t *>address_of(which, PyBUF_SIMPLE), n, chosen)
         cdef _Memory out_memory = _Memory(count, sizeof(df_out))
         cdef _Memory seen = _Memory(count, sizeof(uint64_t))
         cdef _Memory entries = _Memory(count, sizeof(df_range))
@@ -211,8 +221,12 @@ cdef class Parser(_Layout):
         cdef list values = [None] * count, present = [None] * count, spans = [None] * count
         cdef list wholes = self._allocate(n, outs, values, present, spans)
         with nogil:
-            code = df_parse(&self._schema, outs, <df_node *>nodes.p, <const df_row *>located.p, n,
-                            <uint64_t *>seen.p, <df_range *>entries.p, &fault)
+            placed = code = df_locate(chosen, rows_at, n, <df_row *>located.p, &fault)
+            if placed == DF_OK:
+                code = df_parse(&self._schema, outs, <df_node *>nodes.p, <const df_row *>located.p, n,
+                                <uint64_t *>seen.p, <df_range *>entries.p, &fault)
+        if placed != DF_OK:
+            raise _no_record(blocks, which, rows, chosen, fault.row)
         if code != DF_OK:
             raise unfit(self.features, &fault)
         cdef list columns = [None] * count
@@ -222,7 +236,7 @@ cdef class Parser(_Layout):
                 if values[i] is not None:
                     columns[i] = Column(values[i], None, None, present[i])
             elif self._specs[i].form == DF_ONE and i in viewed:
-                views[i] = _view_spans(&self._specs[i], outs[i].spans, n, held[0])
+                views[i] = _view_spans(&self._specs[i], outs[i].spans, n, held)
             elif self._specs[i].form == DF_ONE and i in listed:
                 texts[i] = _list_spans(&self._specs[i], outs[i].spans, n)
             else:
@@ -257,8 +271,7 @@ cdef class Parser(_Layout):
         cdef df_fault fault = df_no_fault
         cdef int64_t count = 0, nbytes = 0
         cdef int code
-        with nogil:
-            code = df_total(spans, n, &count, &nbytes)
+        code = df_total(spans, n, &count, &nbytes)
         if code != DF_OK:
             fault.code = code
             raise unfit(self.features, &fault)
@@ -321,20 +334,10 @@ cdef list _choose(object blocks, const int32_t *which, Py_ssize_t n, const df_bl
     return held
 
 
-cdef _Memory _locate(object blocks, object which, object rows, Py_ssize_t n, list held):
-    cdef df_fault fault = df_no_fault
-    cdef int code
-    cdef _Memory memory = _Memory(n, sizeof(void *)), located = _Memory(n, sizeof(df_row))
-    cdef const df_block **chosen = <const df_block **>memory.p
-    cdef const int32_t *rows_at = <const int32_t *>address_of(rows, PyBUF_SIMPLE)
-    held.append(_choose(blocks, <const int32_t *>address_of(which, PyBUF_SIMPLE), n, chosen))
-    with nogil:
-        code = df_locate(chosen, rows_at, n, <df_row *>located.p, &fault)
-    if code != DF_OK:
-        number, row = int(which[fault.row]), int(rows[fault.row])
-        there = f"of {chosen[fault.row].count} records" if chosen[fault.row] != NULL else "which is not there"
-        raise IndexError(f"position {fault.row}: no record {row} in block {number} {there} ({len(blocks)} blocks)")
-    return located
+cdef object _no_record(object blocks, object which, object rows, const df_block **chosen, Py_ssize_t i):
+    number, row = int(which[i]), int(rows[i])
+    there = f"of {chosen[i].count} records" if chosen[i] != NULL else "which is not there"
+    return IndexError(f"position {i}: no record {row} in block {number} {there} ({len(blocks)} blocks)")
 
 
 cdef class Encoder(_Layout):

@@ -213,41 +213,54 @@ class Engine(Generic[T]):
 
     def _do_loads(self, due: list[tuple[int, int, int]]) -> None:
         started = time.perf_counter()
-        loaded = [self._load_run(start, end) for _, start, end in due]
+        good: list[tuple[int, Block]] = []  # an order that returns to a block may load it twice in one go
+        bad: dict[int, BaseException] = {}
+        for _, start, end in due:
+            if not self._hold_again(start, end):
+                self._load_run(start, end, good, bad)
         with self._lock:
             shared = self._shared
-            for (number, start, end), (blocks, error) in zip(due, loaded, strict=True):
-                if blocks is not None and not shared.closed:
-                    self._table[start:end] = blocks
-                    shared.counters.blocks += end - start
-                    self._hold(start, end)
+            if not shared.closed:
+                for block, loaded in good:
+                    self._table[block] = loaded
+                    shared.uses[block] = shared.uses.get(block, 0) + 1
+            shared.failed.update(bad)
+            shared.counters.blocks += len(good)
+            for number, _, _ in due:
                 entry = shared.entries.get(number)
                 if entry is not None:
                     entry.loading -= 1
-                    entry.error = entry.error or error
-                    self._tell_caller(number, entry)
             shared.counters.load_s += time.perf_counter() - started
             self._done()
 
-    def _load_run(self, start: int, end: int) -> tuple[list[Block] | None, BaseException | None]:
-        with self._lock:
-            if all(block in self._shared.uses for block in range(start, end)):
-                self._hold(start, end)
-                return None, None
+    def _load_run(self, start: int, end: int, good: list[tuple[int, Block]], bad: dict[int, BaseException]) -> None:
+        """Load a run; where that fails, its blocks one by one, so that only the batches of bad ones fail."""
         try:
-            return self._load(start, end), None
+            good += zip(range(start, end), self._load(start, end), strict=True)
         except BaseException as exc:  # noqa: BLE001  (it travels to the caller's thread)
-            return None, exc
+            if end - start == 1:
+                bad[start] = exc
+                return
+            for block in range(start, end):
+                self._load_run(block, block + 1, good, bad)
 
-    def _hold(self, start: int, end: int) -> None:
+    def _hold_again(self, start: int, end: int) -> bool:
+        """Hold a run once more where all of it is loaded, which happens to orders that return to a block."""
         uses = self._shared.uses
-        for block in range(start, end):
-            uses[block] = uses.get(block, 0) + 1
+        if start not in uses:  # read without the lock: the usual answer, and a stale one costs a second read
+            return False
+        with self._lock:
+            if not all(block in uses for block in range(start, end)):
+                return False
+            for block in range(start, end):
+                uses[block] += 1
+            return True
 
     def _do_gather(self, number: int, entry: Entry[T]) -> None:
         started, work, error = time.perf_counter(), None, None
         try:
             if entry.error is None and entry.step is not None:
+                self._check_loaded(entry.step)
                 work = self._gather(self._table, entry.step)
         except BaseException as exc:  # noqa: BLE001  (it travels to the caller's thread)
             error = exc
@@ -264,6 +277,13 @@ class Engine(Generic[T]):
             self._done(wake=max(1, entry.parts_left))
         if work is not None and not work.parts:
             self._finish(number, entry)
+
+    def _check_loaded(self, step: Step) -> None:
+        failed = self._shared.failed
+        if failed:
+            for block in step.blocks.tolist():
+                if block in failed:
+                    raise failed[block]
 
     def _do_part(self, number: int, part: Callable[[], None]) -> None:
         started, error = time.perf_counter(), None

@@ -75,6 +75,7 @@ class Shared(Generic[T]):
     loads: deque[tuple[int, int, int]] = field(default_factory=deque)
     parts: deque[tuple[int, Callable[[], None]]] = field(default_factory=deque)
     uses: dict[int, int] = field(default_factory=dict)
+    failed: dict[int, BaseException] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     planned: int = 0
     gathering: int = 0

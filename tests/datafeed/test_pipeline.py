@@ -97,7 +97,9 @@ def test_every_batch_comes_once_in_order(workers: int, parts: int) -> None:
 def test_a_schedule_without_steps_ends_at_once() -> None:
     """Zero batches are no error."""
     maker = Maker()
-    assert drain(Engine(steps(0), 0, maker.load, maker.gather, Limits(2, 2, 2))) == []
+    engine = Engine(steps(0), 0, maker.load, maker.gather, Limits(2, 2, 2))
+    assert drain(engine) == []
+    engine.close()
 
 
 @pytest.mark.parametrize("workers", [0, 3])
