@@ -191,9 +191,11 @@ def _bytes(array: pa.Array) -> tuple[Array, Offsets]:
 
     if array.null_count:
         array = array.fill_null(b"" if "binary" in str(array.type) else "")
+    if not len(array):  # which may have no offset at all, or one past 0
+        return np.empty(0, np.uint8), np.zeros(1, np.int64)
     wide = types.is_large_string(array.type) or types.is_large_binary(array.type)
     offsets = _buffer(array, 1, np.dtype(np.int64 if wide else np.int32), 1).astype(np.int64)
-    start, end = (int(offsets[0]), int(offsets[-1])) if len(array) else (0, 0)
+    start, end = int(offsets[0]), int(offsets[-1])
     data = array.buffers()[2]
     values = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8, end - start, start)
     return values, offsets - start
@@ -240,6 +242,8 @@ def _no_text(feature: Feature, array: pa.Array) -> bool:
 
     if feature.dtype != "utf8":
         return False
+    if feature.shape:
+        array = plain(array.flatten())  # a dictionary's words are judged where they are used
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
