@@ -61,7 +61,11 @@ class MissingExtra(DatafeedError, ImportError):
     """
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{package} is needed {purpose}: pip install 'datafeed-torch[{extra}]'")
+        super().__init__(package, extra, purpose)
+
+    def __str__(self) -> str:
+        package, extra, purpose = self.args
+        return f"{package} is needed {purpose}: pip install 'datafeed-torch[{extra}]'"
 
 
 class OutputError(DatafeedError, OSError):
