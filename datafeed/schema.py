@@ -13,7 +13,7 @@ are for the reader (`dtype`, `shape`, `media`):
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -23,7 +23,6 @@ from datafeed.errors import SchemaError
 
 Kind = Literal["bytes", "int64", "float"]
 Shape = tuple[int | None, ...]
-Json = Mapping[str, object]
 
 INTEGER = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 NUMERIC = (*INTEGER, "float16", "float32", "float64")
@@ -231,8 +230,13 @@ class Schema:
             raise SchemaError(f"not a schema: {value!r:.200}") from exc
 
 
-def _feature(fields: dict[str, object]) -> Feature:
-    known = dict(fields)
-    for name in ("shape", "classes"):
-        known[name] = tuple(known.get(name, ()))  # type: ignore[arg-type]  # a JSON list; anything else raises TypeError
-    return Feature(**known)  # type: ignore[arg-type]  # Feature checks itself
+_FIELDS = {"name": str, "kind": str, "dtype": str, "media": str, "optional": bool, "shape": list, "classes": list}
+
+
+def _feature(fields: object) -> Feature:
+    if not isinstance(fields, dict) or not all(isinstance(fields[name], _FIELDS[name]) for name in fields):
+        raise TypeError
+    known = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    if not all(isinstance(name, str) for name in known.get("classes", ())):
+        raise TypeError
+    return Feature(**known)  # type: ignore[arg-type]  # just checked; Feature checks the rest
