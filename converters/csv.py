@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import IO, ClassVar, TextIO, cast
 
-from datafeed.converters.image_listing import shown
 from datafeed.converters.listing import list_files, stamp
+from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.rows import chunk_of
 from datafeed.converters.source import Chunk, OnBad, Unit
@@ -71,7 +71,7 @@ class Csv:
         """
         files = list_files(self.path, SUFFIXES)
         if not files:
-            raise EmptySource(f"{self.path}: no file ends in {', '.join(SUFFIXES)}")
+            raise EmptySource(f"{shown(self.path)}: no file ends in {', '.join(SUFFIXES)}")
         return [_unit(path) for path in files]
 
     def schema(self) -> Schema:
@@ -101,7 +101,7 @@ class Csv:
                         for kind, cell in zip(kinds, cells, strict=True):
                             kind.add(cell)
         if not rows:
-            raise EmptySource(f"{self.path}: no file has a row")
+            raise EmptySource(f"{shown(self.path)}: no file has a row")
         unknown = sorted(set(self.asked.types) - set(header))
         if unknown:
             raise ConfigError(f"types: no column {unknown[0]!r}; there are {', '.join(header)}")
@@ -268,8 +268,5 @@ def _delimiter(path: str, header: str) -> str:
 
 
 def _unit(path: str) -> Unit:
-    try:
-        found = stamp(path)
-    except OSError as exc:
-        raise SourceError(f"{path}: {exc.strerror}") from exc
-    return Unit(path, found.nbytes * (4 if path.endswith(".gz") else 1), (found,))
+    found = stamp(path)
+    return Unit(path, found.nbytes * (4 if path.lower().endswith(".gz") else 1), (found,))

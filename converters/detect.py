@@ -10,13 +10,12 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator
 from importlib import import_module
 from itertools import islice
 from typing import cast
 
-from datafeed.converters.image_listing import shown
-from datafeed.converters.listing import list_files
+from datafeed.converters.listing import Walk, list_files, read_head
+from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.source import Source
 from datafeed.errors import ConfigError, EmptySource, SourceError
@@ -79,7 +78,8 @@ def _refuse_converted(path: str) -> None:
 
 def _detect(path: str) -> str:
     """Return the one kind of the files there."""
-    names = _walk(path) if os.path.isdir(path) else iter(list_files(path, ()))
+    folder = os.path.isdir(path)
+    names = (entry.path for entry in Walk().files(path)) if folder else iter(list_files(path, ()))
     files = list(islice(names, _LOOK_FILES))
     if not files:
         raise EmptySource(f"no file in {shown(path)}: expected {', '.join(KINDS)} files")
@@ -101,13 +101,6 @@ def _suffixes(files: list[str]) -> str:
     return ", ".join(f"{count} x {shown(suffix)}" for suffix, count in counts.most_common(5))
 
 
-def _walk(folder: str) -> Iterator[str]:
-    """List files at any depth, but hidden ones, those near the top first; links to folders are not followed."""
-    for here, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name[0] != ".")
-        yield from (os.path.join(here, name) for name in sorted(files) if name[0] != ".")
-
-
 def _kind_by_name(path: str) -> str | None:
     name = os.path.basename(path)
     return next((kind for kind, pattern in _NAMES.items() if pattern.search(name)), None)
@@ -116,11 +109,7 @@ def _kind_by_name(path: str) -> str | None:
 def _kind_by_content(path: str) -> str | None:
     if not os.path.isfile(path):
         return None
-    try:
-        with open(path, "rb") as file:
-            head = file.read(_HEAD_NBYTES)
-    except OSError as exc:
-        raise SourceError(f"cannot read {shown(path)}: {exc.strerror}") from exc
+    head = read_head(path, _HEAD_NBYTES)
     if head[:2] == b"\x1f\x8b":
         head = _unpacked(head)
     if head[:4] == b"PAR1":

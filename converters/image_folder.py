@@ -23,7 +23,8 @@ import numpy as np
 
 from datafeed.columns import Column
 from datafeed.converters.image_header import image_size
-from datafeed.converters.image_listing import Listing, escape, list_images, shown
+from datafeed.converters.image_listing import Listing, list_images
+from datafeed.converters.names import escape, shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.source import Chunk, OnBad, Stamp, Unit
 from datafeed.errors import BadItem, SourceChanged

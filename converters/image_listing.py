@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from datafeed.converters.listing import list_files, stamp
+from datafeed.converters.listing import Walk, list_files, stamp
+from datafeed.converters.names import escape, shown, some
 from datafeed.converters.source import Stamp
 from datafeed.errors import EmptySource, SourceError
 
@@ -49,18 +50,15 @@ def list_images(path: str) -> Listing:
     if not os.path.isdir(path):
         files = [stamp(name) for name in list_files(path, SUFFIXES)]
         return Listing(files, None, (), ())
-    walk = _Walk()
-    try:
-        bare, folders = walk.one(path)
-        found = [walk.tree(os.path.join(path, name)) for name in folders]
-    except OSError as exc:
-        raise SourceError(f"cannot list {exc.filename!r}: {exc.strerror}; make it readable, or take it out") from exc
+    sieve = _Sieve()
+    bare, folders = sieve.folder(path)
+    found = [sieve.tree(folder) for folder in folders]
     if not bare and not any(found):
         raise EmptySource(
-            f"no image in {path!r}: expected names that end in {', '.join(SUFFIXES)}, found {walk.others()}"
+            f"no image in {path!r}: expected names that end in {', '.join(SUFFIXES)}, found {sieve.others()}"
         )
     if not any(found):
-        return Listing(bare, None, (), walk.notes())
+        return Listing(bare, None, (), sieve.notes())
     if bare:
         raise SourceError(
             f"images in {path!r} lie in class folders ({sum(map(len, found))}) as well as beside them ({len(bare)}, "
@@ -69,39 +67,27 @@ def list_images(path: str) -> Listing:
         )
     files = [image for images in found for image in images]
     labels = [number for number, images in enumerate(found) for _ in images]
-    classes = tuple(map(escape, folders))
-    return Listing(files, labels, classes, (*_class_notes(classes, found), *walk.notes()))
-
-
-def escape(name: str) -> str:
-    r"""Return a name as valid text: bytes that are not UTF-8 become \\xNN."""
-    return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
-
-
-def shown(name: str) -> str:
-    """Return a name as text for one line of a message."""
-    name = escape(name)
-    return name if name.isprintable() else repr(name)
+    classes = tuple(escape(os.path.basename(folder)) for folder in folders)
+    return Listing(files, labels, classes, (*_class_notes(classes, found), *sieve.notes()))
 
 
 def _class_notes(classes: Sequence[str], found: Sequence[Sequence[Stamp]]) -> list[str]:
     notes = []
     empty = [shown(name) for name, images in zip(classes, found, strict=True) if not images]
     if empty:
-        notes.append(f"{_some(empty)}: a class without images")
+        notes.append(f"{some(empty)}: a class without images")
     if len(classes) > 1 and all(name.lower() in _SPLITS for name in classes):
-        notes.append(f"the classes are {_some(classes)}: if these are splits, convert each folder by itself")
+        notes.append(f"the classes are {some(classes)}: if these are splits, convert each folder by itself")
     return notes
 
 
 @dataclass(slots=True)
-class _Walk:
-    """Walk folders, each once, and remember what is passed over."""
+class _Sieve:
+    """Pick the images out of folders, and remember what is passed over."""
 
-    seen: set[tuple[int, int]] = field(default_factory=set)
+    walk: Walk = field(default_factory=Walk)
     passed: Counter[str] = field(default_factory=Counter)
     links: list[str] = field(default_factory=list)
-    again: list[str] = field(default_factory=list)
     collisions: list[str] = field(default_factory=list)
 
     def tree(self, folder: str) -> list[Stamp]:
@@ -109,41 +95,28 @@ class _Walk:
         found: list[Stamp] = []
         folders = [folder]
         while folders:
-            here = folders.pop()
-            files, below = self.one(here)
+            files, below = self.folder(folders.pop())
             found += files
-            folders += [os.path.join(here, name) for name in reversed(below)]
+            folders += below
         found.sort()
         return found
 
-    def one(self, here: str) -> tuple[list[Stamp], list[str]]:
-        """List the images and the folders of one folder, each sorted by name."""
-        status = os.stat(here)
-        if (status.st_dev, status.st_ino) in self.seen:
-            self.again.append(here)
-            return [], []
-        self.seen.add((status.st_dev, status.st_ino))
+    def folder(self, here: str) -> tuple[list[Stamp], list[str]]:
+        """List the images and the folders of one folder, each sorted by path."""
+        entries, folders = self.walk.folder(here)
         files: list[Stamp] = []
-        folders: list[str] = []
-        with os.scandir(here) as entries:
-            for entry in entries:
-                name = entry.name
-                if name[0] == ".":
-                    continue
-                if entry.is_dir():
-                    folders.append(name)
-                elif name[-5:].lower().endswith(SUFFIXES) and entry.is_file():
-                    found = entry.stat()
-                    files.append(Stamp(entry.path, found.st_size, found.st_mtime_ns))
-                else:
-                    self._pass(entry)
-        files.sort()
-        folders.sort()
-        self._collide(here, [*folders, *(file.path[len(here) :] for file in files)])
+        names = list(map(os.path.basename, folders))
+        for entry in entries:
+            if entry.name[-5:].lower().endswith(SUFFIXES) and _is_file(entry):
+                files.append(stamp(entry.path))
+                names.append(entry.name)
+            else:
+                self._pass(entry)
+        self._collide(here, names)
         return files, folders
 
     def _pass(self, entry: os.DirEntry[str]) -> None:
-        if entry.is_symlink() and not entry.is_file():
+        if entry.is_symlink() and not _is_file(entry):
             self.links.append(entry.path)
         else:
             self.passed[os.path.splitext(entry.name)[1].lower() or "no suffix"] += 1
@@ -156,7 +129,7 @@ class _Walk:
     def others(self) -> str:
         """Say how many other files there are, by suffix."""
         kinds = [f"{count} x {escape(suffix)!r}" for suffix, count in sorted(self.passed.items())]
-        return _some(kinds) if kinds else "no other file either"
+        return some(kinds) if kinds else "no other file either"
 
     def notes(self) -> tuple[str, ...]:
         """Say what was passed over."""
@@ -166,14 +139,16 @@ class _Walk:
             notes.append(f"{total} file{'s' if total > 1 else ''} passed over that are no images: {self.others()}")
         for paths, what in (
             (self.links, "a link that leads nowhere, or back to itself, passed over"),
-            (self.again, "a folder that was reached before by another path, passed over"),
+            (self.walk.again, "a folder that was reached before by another path, passed over"),
             (self.collisions, "names in this folder differ in upper and lower case alone"),
         ):
             if paths:
-                notes.append(f"{_some([shown(path) for path in sorted(paths)])}: {what}")
+                notes.append(f"{some([shown(path) for path in sorted(paths)])}: {what}")
         return tuple(notes)
 
 
-def _some(names: Sequence[str], most: int = 5) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link to itself
+        return False

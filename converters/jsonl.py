@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from datafeed.converters.image_listing import shown
-from datafeed.converters.listing import list_files, stamp
+from datafeed.converters.listing import list_files, read_head, stamp
+from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.rows import chunk_of
 from datafeed.converters.source import Chunk, OnBad, Unit
@@ -73,7 +73,7 @@ class JsonLines:
                     for name, value in sample.items():
                         kinds.setdefault(name, _Kind()).add(value)
         if not rows:
-            raise EmptySource(f"{self.path}: no line holds a JSON object")
+            raise EmptySource(f"{shown(self.path)}: no line holds a JSON object")
         unknown = sorted(set(self.asked.types) - set(kinds))
         if unknown:
             raise ConfigError(f"types: no line has the name {unknown[0]!r}; there are {', '.join(sorted(kinds))}")
@@ -100,13 +100,13 @@ class JsonLines:
     def _units(self) -> list[Unit]:
         files = list_files(self.path, SUFFIXES)
         if not files:
-            raise EmptySource(f"{self.path}: no file ends in {', '.join(SUFFIXES)}")
+            raise EmptySource(f"{shown(self.path)}: no file ends in {', '.join(SUFFIXES)}")
         units = []
         for path in files:
             try:
-                units += [_whole(path)] if _is_gzip(path) else list(_ranges(path))
+                units += [_whole(path)] if read_head(path, 2) == b"\x1f\x8b" else list(_ranges(path))
             except OSError as exc:
-                raise SourceError(f"{path}: {exc.strerror or exc}") from exc
+                raise SourceError(f"{shown(path)} cannot be read: {exc.strerror}") from exc
         return units
 
     def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
@@ -232,11 +232,6 @@ def _flatten(prefix: str, found: Mapping[str, object], out: dict[str, object]) -
 
 def _is_text(name: str) -> bool:
     return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
-
-
-def _is_gzip(path: str) -> bool:
-    with open(path, "rb") as file:
-        return file.read(2) == b"\x1f\x8b"
 
 
 def _whole(path: str) -> Unit:

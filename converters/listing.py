@@ -4,29 +4,47 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from datafeed.converters.names import shown
 from datafeed.converters.source import Stamp
-from datafeed.errors import SourceNotFound
+from datafeed.errors import SourceError, SourceNotFound
+
+_NEXT = "make it readable, or take it out"
 
 
 def stamp(path: str) -> Stamp:
     """Return a file's size and time of change.
 
     Raises:
-        OSError: It cannot be looked at.
+        SourceError: It cannot be looked at.
     """
-    found = os.stat(path)
+    try:
+        found = os.stat(path)
+    except OSError as exc:
+        raise SourceError(f"cannot look at {shown(path)}: {exc.strerror}; {_NEXT}") from exc
     return Stamp(path, found.st_size, found.st_mtime_ns)
+
+
+def read_head(path: str, nbytes: int) -> bytes:
+    """Return the first bytes of a file, fewer where it is shorter.
+
+    Raises:
+        SourceError: It cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            return file.read(nbytes)
+    except OSError as exc:
+        raise SourceError(f"cannot read {shown(path)}: {exc.strerror}; {_NEXT}") from exc
 
 
 def list_files(path: str, suffixes: Sequence[str]) -> list[str]:
     """List the files that a path names, sorted.
 
     Args:
-        path: A file, a glob pattern, or a folder, whose files are taken at any depth. Hidden files and folders are
-            passed over, and a folder that a link leads back to is entered once.
+        path: A file, a glob pattern, or a folder, whose files are taken at any depth, as `Walk` finds them.
         suffixes: Which files of a folder count, by the end of their names in any case; a file named directly or by a
             pattern counts whatever its name.
 
@@ -35,9 +53,11 @@ def list_files(path: str, suffixes: Sequence[str]) -> list[str]:
 
     Raises:
         SourceNotFound: Nothing is there; the message names the nearest folder that exists.
+        SourceError: A folder cannot be read.
     """
     if os.path.isdir(path):
-        return sorted(_walk(path, tuple(suffix.lower() for suffix in suffixes)))
+        ends = tuple(suffix.lower() for suffix in suffixes)
+        return sorted(entry.path for entry in Walk().files(path) if entry.name.lower().endswith(ends))
     if os.path.exists(path):
         return [path]
     found = sorted(glob.glob(path, recursive=True))
@@ -46,18 +66,61 @@ def list_files(path: str, suffixes: Sequence[str]) -> list[str]:
     return [name for name in found if not os.path.isdir(name)]
 
 
-def _walk(folder: str, suffixes: tuple[str, ...]) -> list[str]:
-    found, seen = [], set()
-    for here, folders, files in os.walk(folder, followlinks=True):
-        status = os.stat(here)
-        if (status.st_dev, status.st_ino) in seen:
-            folders.clear()
-            continue
-        seen.add((status.st_dev, status.st_ino))
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [os.path.join(here, name) for name in files if name[0] != "." and name.lower().endswith(suffixes)]
-    return found
-
-
 def _nearest(path: str) -> str:
     return next((str(parent) for parent in Path(path).absolute().parents if parent.is_dir()), "/")
+
+
+class Walk:
+    """Walk folders. Hidden files and folders are passed over; a folder that a link leads back to is entered once.
+
+    Attributes:
+        again: The folders that were not entered a second time.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[int, int]] = set()
+        self.again: list[str] = []
+
+    def folder(self, path: str) -> tuple[list[os.DirEntry[str]], list[str]]:
+        """List one folder: what is no folder, and the paths of the folders in it, each sorted by name.
+
+        Raises:
+            SourceError: It cannot be read.
+        """
+        try:
+            status = os.stat(path)
+            if (status.st_dev, status.st_ino) in self._seen:
+                self.again.append(path)
+                return [], []
+            self._seen.add((status.st_dev, status.st_ino))
+            with os.scandir(path) as entries:
+                found = sorted((entry for entry in entries if entry.name[0] != "."), key=lambda entry: entry.name)
+        except OSError as exc:
+            raise SourceError(f"cannot list {shown(path)}: {exc.strerror}; {_NEXT}") from exc
+        files: list[os.DirEntry[str]] = []
+        folders: list[str] = []
+        for entry in found:
+            if _is_folder(entry):
+                folders.append(entry.path)
+            else:
+                files.append(entry)
+        return files, folders
+
+    def files(self, path: str) -> Iterator[os.DirEntry[str]]:
+        """Yield what is no folder at any depth, a folder's own before those further down.
+
+        Raises:
+            SourceError: A folder cannot be read.
+        """
+        waiting = [path]
+        while waiting:
+            entries, folders = self.folder(waiting.pop())
+            yield from entries
+            waiting += reversed(folders)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False

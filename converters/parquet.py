@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from datafeed.converters.arrow import column_of, feature_of, plain, unfit_rows
-from datafeed.converters.image_listing import shown
 from datafeed.converters.listing import list_files, stamp
+from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.parquet_facts import Facts, Leaf, dig, facts_of
 from datafeed.converters.source import Chunk, OnBad, Stamp, Unit
@@ -64,7 +64,7 @@ class Parquet:
         found = list_files(self.path, SUFFIXES)
         if not found:
             raise EmptySource(f"{shown(self.path)}: no file ends in {', '.join(SUFFIXES)}")
-        files = [_stamped(path) for path in found]
+        files = [stamp(path) for path in found]
         return [(file, facts_of(file.path)) for file in files if file.nbytes]
 
     @property
@@ -191,13 +191,6 @@ class Parquet:
                     start += len(part)
         except (OSError, pa.ArrowException) as exc:
             raise BadItem(f"{shown(path)}:{start}", f"row group {group} cannot be read: {exc}") from exc
-
-
-def _stamped(path: str) -> Stamp:
-    try:
-        return stamp(path)
-    except OSError as exc:
-        raise SourceError(f"{shown(path)}: {exc.strerror}") from exc
 
 
 def _partitions(root: str, path: str) -> set[str]:

@@ -85,7 +85,7 @@ def _walk(buffer: bytearray) -> tuple[list[int], int, str]:
     """Return where records begin and the last whole one ends, the bytes that the next one needs, what is wrong."""
     starts, position = [0], 0
     while len(buffer) - position >= HEAD_NBYTES:
-        length, reason = read_head(buffer[position : position + HEAD_NBYTES])
+        length, reason = record_length(buffer[position : position + HEAD_NBYTES])
         if reason:
             return starts, position, reason
         stop = position + FRAMING_NBYTES + length
@@ -96,7 +96,7 @@ def _walk(buffer: bytearray) -> tuple[list[int], int, str]:
     return starts, position + HEAD_NBYTES, ""
 
 
-def read_head(head: bytes | bytearray) -> tuple[int, str]:
+def record_length(head: bytes | bytearray) -> tuple[int, str]:
     """Return the length in a record's first 12 bytes, and what is wrong with it, if anything."""
     if masked_crc32c(head[:8]) != int.from_bytes(head[8:], "little"):
         return 0, "the CRC of its length is wrong, so that the rest of the file cannot be read"
@@ -108,7 +108,7 @@ def read_head(head: bytes | bytearray) -> tuple[int, str]:
 
 def packing(head: bytes) -> str:
     """Return how a file is packed, by its first 12 bytes: "gzip", "zlib", or nothing where it is plain."""
-    if len(head) == HEAD_NBYTES and not read_head(head)[1]:
+    if len(head) == HEAD_NBYTES and not record_length(head)[1]:
         return ""
     if head[:2] == b"\x1f\x8b":
         return "gzip"

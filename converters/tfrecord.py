@@ -19,8 +19,8 @@ from itertools import islice
 from typing import ClassVar
 
 from datafeed.converters.examples import Places, Reader, sound_rows
-from datafeed.converters.image_listing import shown
-from datafeed.converters.listing import list_files, stamp
+from datafeed.converters.listing import list_files, read_head, stamp
+from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.record_pieces import (
     FRAMING_NBYTES,
@@ -29,7 +29,7 @@ from datafeed.converters.record_pieces import (
     packing,
     pieces,
     plain,
-    read_head,
+    record_length,
     unpacked,
 )
 from datafeed.converters.source import Chunk, OnBad, Stamp, Unit
@@ -128,16 +128,12 @@ def _listed(path: str) -> tuple[list[Stamp], int]:
     chosen = found
     if os.path.isdir(path):
         chosen = [name for name in found if NAMES.search(os.path.basename(name))] or list(filter(_is_records, found))
-    try:
-        return [stamp(name) for name in chosen], len(found) - len(chosen)
-    except OSError as exc:
-        raise SourceError(f"{exc.filename!r} cannot be read: {exc.strerror}") from exc
+    return [stamp(name) for name in chosen], len(found) - len(chosen)
 
 
 def _is_records(path: str) -> bool:
-    with open(path, "rb") as file:
-        head = file.read(HEAD_NBYTES)
-    return len(head) == HEAD_NBYTES and not read_head(head)[1]
+    head = read_head(path, HEAD_NBYTES)
+    return len(head) == HEAD_NBYTES and not record_length(head)[1]
 
 
 def _cut(file: Stamp) -> Iterator[Unit]:
@@ -149,7 +145,7 @@ def _cut(file: Stamp) -> Iterator[Unit]:
         start = first = number = position = 0
         while file.nbytes - start > 2 * UNIT_NBYTES:
             data.seek(position)
-            length, reason = read_head(data.read(HEAD_NBYTES))
+            length, reason = record_length(data.read(HEAD_NBYTES))
             if reason:  # reading will come to it
                 break
             position += length + FRAMING_NBYTES

@@ -104,6 +104,14 @@ def test_files_without_a_kind_do_not_count_when_others_have_one(tmp_path: Path) 
     assert told(tmp_path) == "parquet"
 
 
+def test_files_behind_links_to_folders_count(tmp_path: Path) -> None:
+    """As they do when they are read; a link to itself does not."""
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "cat").symlink_to(put(tmp_path / "elsewhere" / "a.jpg").parent)
+    (tmp_path / "set" / "self").symlink_to("self")
+    assert told(tmp_path / "set") == "images"
+
+
 def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     """The error lists the kinds there are."""
     with pytest.raises(ConfigError, match="'xml'; there are images, parquet, csv, jsonl, tfrecord"):

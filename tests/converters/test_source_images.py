@@ -192,10 +192,12 @@ def test_other_files_are_counted_and_hidden_ones_are_not(tmp_path: Path) -> None
     put(tmp_path / ".hidden.jpg", b"")
     put(tmp_path / ".cache" / "c.jpg", b"")
     (tmp_path / "gone.jpg").symlink_to("nowhere")
+    (tmp_path / "self.jpg").symlink_to("self.jpg")
     source = ImageFolder(str(tmp_path), KEPT)
     assert paths(tmp_path) == ["a.jpg"]
     assert source.notes()[0] == "2 files passed over that are no images: 1 x '.txt', 1 x 'no suffix'"
-    assert "gone.jpg: a link that leads nowhere" in source.notes()[1]
+    assert "self.jpg: a link that leads nowhere" in source.notes()[1]
+    assert "gone.jpg, " in source.notes()[1]
 
 
 def test_each_folder_is_entered_once_when_links_lead_back(tmp_path: Path) -> None:
