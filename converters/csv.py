@@ -200,7 +200,7 @@ class _Table:
     """
 
     def __init__(self, path: str, text: TextIO) -> None:
-        self.path = path
+        self.path = shown(path)
         csv.field_size_limit(sys.maxsize)
         first = text.readline()
         delimiter = _delimiter(path, first)
@@ -208,7 +208,7 @@ class _Table:
         self.header: list[str] = next(self._reader, [])
         twice = sorted({name for name in self.header if self.header.count(name) > 1 or not name})
         if twice:
-            raise SourceError(f"{path}:1: the column name {twice[0]!r} must be filled and stand there once")
+            raise SourceError(f"{self.path}:1: the column name {twice[0]!r} must be filled and stand there once")
 
     def rows(self, on_bad: OnBad) -> Iterator[Row]:
         """Yield (line, cells) of each good row; lines count from 1, a row's is its first."""
@@ -248,7 +248,7 @@ def _opened(path: str) -> Iterator[_Table]:
             packed = file.peek(2)[:2] == b"\x1f\x8b"
             data = cast("IO[bytes]", files.enter_context(gzip.GzipFile(fileobj=file))) if packed else file
             text = files.enter_context(io.TextIOWrapper(data, "utf-8-sig", errors="surrogateescape", newline=""))
-            table = _Table(shown(path), text)
+            table = _Table(path, text)
         except (OSError, EOFError, csv.Error) as exc:
             raise SourceError(f"{shown(path)}: cannot be read: {exc}") from exc
         yield table
@@ -261,7 +261,7 @@ def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
 
 
 def _delimiter(path: str, header: str) -> str:
-    if path.removesuffix(".gz").endswith(".tsv"):
+    if path.lower().removesuffix(".gz").endswith(".tsv"):
         return "\t"
     bare = re.sub(r'"[^"]*"', "", header)
     return max(",;|\t", key=bare.count)
