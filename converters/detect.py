@@ -10,30 +10,35 @@ import os
 import re
 import zlib
 from collections import Counter
-from importlib import import_module
+from collections.abc import Callable
 from itertools import islice
-from typing import cast
 
+from datafeed.converters import csv, image_listing, jsonl, parquet
+from datafeed.converters.csv import Csv
+from datafeed.converters.image_folder import ImageFolder
+from datafeed.converters.jsonl import JsonLines
 from datafeed.converters.listing import Walk, list_files, read_head
 from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
+from datafeed.converters.parquet import Parquet
+from datafeed.converters.record_pieces import is_plain
 from datafeed.converters.source import Source
+from datafeed.converters.tfrecord import NAMES, TFRecords
 from datafeed.errors import ConfigError, EmptySource, SourceError
 from datafeed.infer import image_media
 
-KINDS = {
-    "images": ("datafeed.converters.image_folder", "ImageFolder"),
-    "parquet": ("datafeed.converters.parquet", "Parquet"),
-    "csv": ("datafeed.converters.csv", "Csv"),
-    "jsonl": ("datafeed.converters.jsonl", "JsonLines"),
-    "tfrecord": ("datafeed.converters.tfrecord", "TFRecords"),
+KINDS: dict[str, Callable[[str, SourceOptions], Source]] = {
+    "images": ImageFolder,
+    "parquet": Parquet,
+    "csv": Csv,
+    "jsonl": JsonLines,
+    "tfrecord": TFRecords,
 }
-_NAMES = {
-    "images": re.compile(r"\.(jpe?g|png|webp)$", re.IGNORECASE),
-    "parquet": re.compile(r"\.(parquet|pq)$", re.IGNORECASE),
-    "csv": re.compile(r"\.(csv|tsv)(\.gz)?$", re.IGNORECASE),
-    "jsonl": re.compile(r"\.(jsonl|ndjson|json)(\.gz)?$", re.IGNORECASE),
-    "tfrecord": re.compile(r"[.-](tfrecords?|tfrec|record)(-\d+-of-\d+)?(\.gz|\.zlib)?$", re.IGNORECASE),
+_SUFFIXES = {
+    "images": image_listing.SUFFIXES,
+    "parquet": parquet.SUFFIXES,
+    "csv": csv.SUFFIXES,
+    "jsonl": jsonl.SUFFIXES,
 }
 _LOOK_FILES = 2000
 _LOOK_CONTENTS = 20
@@ -60,8 +65,7 @@ def open_source(path: str, kind: str | None, options: SourceOptions) -> Source:
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"unknown kind of source {kind!r}; there are {', '.join(KINDS)}")
     _refuse_converted(path)
-    module, name = KINDS[_detect(path) if kind is None else kind]
-    return cast("Source", getattr(import_module(module), name)(path, options))
+    return KINDS[_detect(path) if kind is None else kind](path, options)
 
 
 def _refuse_converted(path: str) -> None:
@@ -102,8 +106,9 @@ def _suffixes(files: list[str]) -> str:
 
 
 def _kind_by_name(path: str) -> str | None:
-    name = os.path.basename(path)
-    return next((kind for kind, pattern in _NAMES.items() if pattern.search(name)), None)
+    name = os.path.basename(path).lower()
+    kind = next((kind for kind, suffixes in _SUFFIXES.items() if name.endswith(suffixes)), None)
+    return "tfrecord" if kind is None and NAMES.search(name) else kind
 
 
 def _kind_by_content(path: str) -> str | None:
@@ -116,7 +121,7 @@ def _kind_by_content(path: str) -> str | None:
         return "parquet"
     if image_media(head[:16]):
         return "images"
-    if _is_tfrecord(head):
+    if is_plain(head):
         return "tfrecord"
     return "jsonl" if re.match(rb'\s*\{\s*["}]', head) else None
 
@@ -126,10 +131,3 @@ def _unpacked(head: bytes) -> bytes:
         return zlib.decompressobj(wbits=31).decompress(head, _HEAD_NBYTES)
     except zlib.error:
         return b""
-
-
-def _is_tfrecord(head: bytes) -> bool:
-    """Whether the first 12 bytes are a length with its masked CRC32C."""
-    from datafeed._native import masked_crc32c
-
-    return len(head) >= 12 and masked_crc32c(head[:8]) == int.from_bytes(head[8:12], "little")

@@ -84,7 +84,6 @@ class JsonLines:
         given = self.asked.types.get(name)
         if given is not None:
             dtype, media = given, ""
-            shape = shape if given != "utf8" or dtype == given else ()
         optional = kind.present < rows
         return stored(name, dtype, shape, media=media, optional=optional, int64_lists=self.asked.int64_lists)
 
@@ -177,8 +176,8 @@ class _Kind:
                 return "utf8", shape, ""
             if seen == {"bool"}:
                 return "bool", shape, ""
-            if seen == {"int"} and self.low >= -(2**63) and self.high < 2**64 and (self.low >= 0 or self.high < 2**63):
-                return ("int64" if self.high < 2**63 else "uint64"), shape, ""
+            if seen == {"int"} and self._integer():
+                return self._integer(), shape, ""
             if seen <= {"int", "float"} and "float" in seen:
                 return "float64", shape, ""
         return "utf8", (), "json"

@@ -106,9 +106,14 @@ def record_length(head: bytes | bytearray) -> tuple[int, str]:
     return length, ""
 
 
+def is_plain(head: bytes) -> bool:
+    """Whether a file begins with a record, by its first 12 bytes or more."""
+    return len(head) >= HEAD_NBYTES and not record_length(head[:HEAD_NBYTES])[1]
+
+
 def packing(head: bytes) -> str:
     """Return how a file is packed, by its first 12 bytes: "gzip", "zlib", or nothing where it is plain."""
-    if len(head) == HEAD_NBYTES and not record_length(head)[1]:
+    if is_plain(head):
         return ""
     if head[:2] == b"\x1f\x8b":
         return "gzip"

@@ -26,6 +26,7 @@ from datafeed.converters.record_pieces import (
     FRAMING_NBYTES,
     HEAD_NBYTES,
     Piece,
+    is_plain,
     packing,
     pieces,
     plain,
@@ -132,8 +133,7 @@ def _listed(path: str) -> tuple[list[Stamp], int]:
 
 
 def _is_records(path: str) -> bool:
-    head = read_head(path, HEAD_NBYTES)
-    return len(head) == HEAD_NBYTES and not record_length(head)[1]
+    return is_plain(read_head(path, HEAD_NBYTES))
 
 
 def _cut(file: Stamp) -> Iterator[Unit]:

@@ -32,7 +32,7 @@ def put(path: Path, data: bytes = b"") -> Path:
 def told(path: Path, kind: str | None = None) -> str:
     """Return the kind of the source that is opened."""
     source = open_source(str(path), kind, ASKED)
-    assert type(source).__name__ == KINDS[source.kind][1]
+    assert type(source) is KINDS[source.kind]
     return source.kind
 
 
