@@ -31,4 +31,4 @@ class SourceOptions:
     def __post_init__(self) -> None:
         for name, dtype in self.types.items():
             if dtype not in DTYPES:
-                raise ConfigError(f"column {name!r}: unknown type {dtype!r}; there are {', '.join(DTYPES)}")
+                raise ConfigError(f"types: column {name!r}: unknown type {dtype!r}; there are {', '.join(DTYPES)}")

@@ -6,14 +6,13 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
-import zstandard
-
 from datafeed import __version__
 from datafeed.converters.sample import Sample, take_sample
 from datafeed.converters.settings import ConvertOptions
 from datafeed.converters.source import Source, Unit
 from datafeed.converters.tasks import Task, cut_tasks
 from datafeed.errors import EmptySource
+from datafeed.frames import zstd_version
 from datafeed.header import DatasetHeader, make_header
 from datafeed.schema import Schema
 
@@ -80,7 +79,7 @@ def make_plan(source: Source, name: str, options: ConvertOptions) -> Plan:
         "kind": source.kind,
         "options": {"shard_size": options.shard_nbytes, "limit": options.limit, **source.options()},
         "writer": f"datafeed {__version__}",
-        "zstd": ".".join(map(str, zstandard.ZSTD_VERSION)),
+        "zstd": zstd_version(),
         "listing": _listing(units),
     }
     header = make_header(
@@ -90,14 +89,13 @@ def make_plan(source: Source, name: str, options: ConvertOptions) -> Plan:
         provenance=provenance,
         extent_size=options.extent_nbytes,
     )
-    records, raw = _extent(tasks, sample, options.limit)
+    records, raw = _estimate(tasks, sample, options.limit)
     stored = round(raw * sample.share)
     shards = max(round(stored / options.shard_nbytes), 1)
-    notes = tuple(getattr(source, "notes", tuple)())
-    return Plan(source, name, tuple(tasks), header, records, raw, stored, shards, notes)
+    return Plan(source, name, tuple(tasks), header, records, raw, stored, shards, tuple(source.notes()))
 
 
-def _extent(tasks: Iterable[Task], sample: Sample, limit: int | None) -> tuple[int, int]:
+def _estimate(tasks: Iterable[Task], sample: Sample, limit: int | None) -> tuple[int, int]:
     """Estimate records and raw bytes."""
     raw = sum(task.nbytes for task in tasks)
     if not sample.records:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import get_args
 
 from datafeed.converters.options import SourceOptions
@@ -33,8 +33,8 @@ class ConvertOptions:
         shuffle: Whether sources that are read file by file are shuffled.
         seed: The seed of that shuffle.
         int64_lists: Whether integer arrays become int64 lists, TensorFlow's form, rather than raw bytes.
+        types: The dtype of columns of text formats by name, in place of the one inferred.
         storage_options: Passed to the destination's fsspec file system.
-        source: What only some kinds of source know.
 
     Raises:
         ConfigError: A value is out of bounds.
@@ -52,8 +52,8 @@ class ConvertOptions:
     shuffle: bool = True
     seed: int = 0
     int64_lists: bool = False
+    types: Mapping[str, str] = field(default_factory=dict)
     storage_options: Mapping[str, object] | None = None
-    source: SourceOptions = field(default_factory=SourceOptions)
 
     def __post_init__(self) -> None:
         parse_size(self.shard_size, name="shard_size")
@@ -68,10 +68,11 @@ class ConvertOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, found {value!r}")
+        self.source_options()
 
     def source_options(self) -> SourceOptions:
-        """Return what the source is told: `source`, with the options that all kinds know."""
-        return replace(self.source, shuffle=self.shuffle, seed=self.seed, int64_lists=self.int64_lists)
+        """Return what the source is told."""
+        return SourceOptions(self.types, self.shuffle, self.seed, self.int64_lists)
 
     @property
     def shard_nbytes(self) -> int:

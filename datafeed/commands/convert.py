@@ -102,7 +102,6 @@ def command(  # noqa: PLR0913  (a conversion has that many options)
     """
     from datafeed.commands.meter import shown_progress
     from datafeed.converters.convert import ConvertOptions, convert, plan
-    from datafeed.converters.options import SourceOptions
 
     options = ConvertOptions(
         kind=kind,
@@ -117,8 +116,8 @@ def command(  # noqa: PLR0913  (a conversion has that many options)
         shuffle=not no_shuffle,
         seed=seed,
         int64_lists=int64_lists,
+        types=dict(types),
         storage_options=storage_options(storage),
-        source=SourceOptions(types=dict(types)),
     )
     if dry_run:
         made = plan(source, dest, options)

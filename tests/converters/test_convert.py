@@ -259,7 +259,15 @@ def test_progress_reaches_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixtu
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"level": 23}, {"workers": 0}, {"limit": 0}, {"block_size": "2GiB"}, {"on_error": "ask"}, {"shard_size": "many"}],
+    [
+        {"level": 23},
+        {"workers": 0},
+        {"limit": 0},
+        {"block_size": "2GiB"},
+        {"on_error": "ask"},
+        {"shard_size": "many"},
+        {"types": {"x": "int"}},
+    ],
 )
 def test_option_out_of_bounds_is_refused(wrong: dict[str, object]) -> None:
     """Each option checks itself, and names itself."""
