@@ -14,11 +14,10 @@ from datafeed.converters.journal import BadLine, Finished, Journal
 from datafeed.converters.progress import Meter
 from datafeed.footer import Place
 from datafeed.frames import compress, decompress
+from datafeed.framing import prefix_nbytes
 from datafeed.header import DatasetHeader
 from datafeed.shard import ShardWriter, shard_name
 from datafeed.storage import Sink, Store
-
-_FRAMING_NBYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +184,5 @@ class Assembler:
 def _trim(frame: memoryview, raw: int, records: int, wanted: int, level: int) -> tuple[bytes, int]:
     """Keep the first records of a block."""
     data = decompress(frame, raw)
-    block = Block(data, records)
-    end = sum(len(block.record(row)) + _FRAMING_NBYTES for row in range(wanted))
+    end = prefix_nbytes(Block(data, records), wanted)
     return compress(memoryview(data)[:end], level), end

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datafeed._native import Block
 from datafeed.blockindex import BlockIndex, read_index
 from datafeed.errors import OutputDiffers
+from datafeed.framing import FRAMING_NBYTES
 from datafeed.manifest import read_manifest
 from datafeed.reader import BlockReader
 from datafeed.storage import Sink, open_store
 
-_FRAMING_NBYTES = 16
 _RUN_NBYTES = 8 * 2**20  # stored bytes read at once
 
 
@@ -105,7 +105,7 @@ def _write(sink: Sink, blocks: Iterable[Block]) -> list[str]:
     for block in blocks:
         sink.write(block.raw)
         for row in range(len(block)):
-            nbytes = len(block.record(row)) + _FRAMING_NBYTES
+            nbytes = len(block.record(row)) + FRAMING_NBYTES
             lines.append(f"{offset} {nbytes}\n")
             offset += nbytes
     return lines

@@ -28,12 +28,12 @@ from datafeed.converters.names import escape, shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.source import Chunk, OnBad, Stamp, Unit
 from datafeed.errors import BadItem, SourceChanged
+from datafeed.framing import LARGEST_NBYTES
 from datafeed.order import permutation, sample_key
 from datafeed.schema import Schema, stored
 
 UNIT_NBYTES = 8 * 10**6
 _ROW_NBYTES = 200  # about what a record holds beside its image
-_MOST_NBYTES = 2**31 - 1  # no record is larger
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -153,8 +153,8 @@ def _runs(files: Sequence[Stamp]) -> Iterator[tuple[int, int, int]]:
 
 
 def _image(file: Stamp, on_bad: OnBad) -> tuple[bytes, tuple[int, int]] | None:
-    if file.nbytes > _MOST_NBYTES:
-        on_bad(BadItem(shown(file.path), f"expected at most {_MOST_NBYTES} bytes, found {file.nbytes}"))
+    if file.nbytes > LARGEST_NBYTES:
+        on_bad(BadItem(shown(file.path), f"expected at most {LARGEST_NBYTES} bytes, found {file.nbytes}"))
         return None
     try:
         data = _read(file)

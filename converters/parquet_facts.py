@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.parquet import FileMetaData
 
-_FRAMING_NBYTES = 12  # what a record holds around a feature's name and value
+_ENTRY_NBYTES = 12  # what a record holds around a feature's name and value
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _nbytes(group: pa.Array, found: Sequence[tuple[Leaf, bool, range]]) -> int:
     nbytes = 0
     for leaf, _, columns in found:
         encoded = sum(group.column(column).total_uncompressed_size for column in columns)
-        each = len(leaf.name) + _FRAMING_NBYTES
+        each = len(leaf.name) + _ENTRY_NBYTES
         nbytes += max(encoded, group.num_rows * leaf.width) + group.num_rows * each
     return nbytes
 

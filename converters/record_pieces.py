@@ -9,10 +9,8 @@ from typing import BinaryIO
 
 from datafeed._native import masked_crc32c
 from datafeed.errors import CorruptRecord
+from datafeed.framing import FRAMING_NBYTES, HEAD_NBYTES, LARGEST_NBYTES
 
-HEAD_NBYTES = 12
-FRAMING_NBYTES = 16
-LARGEST = 2**31 - 1
 READ_NBYTES = 4 * 2**20
 _PACKED_NBYTES = 2**18
 _EITHER_FORMAT = 47  # zlib's window bits for: gzip or zlib, as the first bytes say
@@ -101,8 +99,8 @@ def record_length(head: bytes | bytearray) -> tuple[int, str]:
     if masked_crc32c(head[:8]) != int.from_bytes(head[8:], "little"):
         return 0, "the CRC of its length is wrong, so that the rest of the file cannot be read"
     length = int.from_bytes(head[:8], "little")
-    if length > LARGEST:
-        return 0, f"it has {length} bytes by its head, the limit is {LARGEST}: the rest of the file is not read"
+    if length > LARGEST_NBYTES:
+        return 0, f"it has {length} bytes by its head, the limit is {LARGEST_NBYTES}: the rest of the file is not read"
     return length, ""
 
 

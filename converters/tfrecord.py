@@ -23,8 +23,6 @@ from datafeed.converters.listing import list_files, read_head, stamp
 from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.record_pieces import (
-    FRAMING_NBYTES,
-    HEAD_NBYTES,
     Piece,
     is_plain,
     packing,
@@ -35,6 +33,7 @@ from datafeed.converters.record_pieces import (
 )
 from datafeed.converters.source import Chunk, OnBad, Stamp, Unit
 from datafeed.errors import BadItem, CorruptRecord, EmptySource, SchemaError, SourceError
+from datafeed.framing import FRAMING_NBYTES, HEAD_NBYTES
 from datafeed.infer import infer_schema
 from datafeed.schema import Feature, Schema, stored
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from datafeed._native import crc32c
 from datafeed.errors import CorruptData, CorruptIndex, IndexMismatch, StaleIndex, UnsupportedVersion
 from datafeed.frames import compress, decompress
+from datafeed.framing import FRAMING_NBYTES
 from datafeed.header import VERSION
 from datafeed.manifest import Manifest, ShardInfo
 from datafeed.seektable import BlockColumns
@@ -32,7 +33,6 @@ _U32 = struct.Struct("<I")
 _TABLE = np.dtype([("offset", "<u8"), ("nbytes", "<u4"), ("blocks", "<u4")])
 _LEVEL = 3
 _BLOCK_NBYTES = 16
-_RECORD_NBYTES = 16  # the framing of an empty record
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,7 +215,7 @@ def _check_shard(blocks: BlockColumns, shard: ShardInfo, manifest: Manifest) -> 
     if stored > shard.nbytes or (manifest.codec == "none" and stored != shard.nbytes):
         reason = f"the blocks of {shard.name!r} take {stored} bytes, the shard has {shard.nbytes}"
         raise CorruptIndex(reason, shard=manifest.index_name)
-    least = blocks.records.astype(np.int64) * _RECORD_NBYTES
+    least = blocks.records.astype(np.int64) * FRAMING_NBYTES
     if len(blocks) and (min(int(blocks.stored.min()), int(blocks.records.min())) < 1 or (blocks.raw < least).any()):
         reason = f"blocks of {shard.name!r} are empty, or hold fewer bytes than their records take"
         raise CorruptIndex(reason, shard=manifest.index_name)

@@ -23,6 +23,7 @@ from datafeed.errors import (
     RecordTooLarge,
 )
 from datafeed.frames import MAGIC, zstd_version
+from datafeed.framing import FRAMING_NBYTES, LARGEST_NBYTES
 from datafeed.header import canonical, make_header
 from datafeed.infer import infer_schema
 from datafeed.manifest import INDEX_NAME, MANIFEST_NAME, Manifest, check_name, read_manifest
@@ -33,8 +34,6 @@ from datafeed.storage import Store
 
 _LOG = logging.getLogger(__name__)
 _HEAD = struct.Struct("<QI")
-_FRAMING_NBYTES = 16
-_LARGEST = 2**31 - 1
 _READ_NBYTES = 8 * 2**20
 _SUFFIXES = (".tfrecord", ".tfrecords", ".tfrec", ".record")
 
@@ -189,12 +188,12 @@ def _record_nbytes(head: memoryview, place: tuple[str, int, int], nbytes: int) -
     length, crc = _HEAD.unpack(head)
     if masked_crc32c(head[:8]) != crc:
         raise CorruptRecord("the CRC of its length is wrong", shard=name, record=record, offset=offset)
-    if length > nbytes - offset - _FRAMING_NBYTES:
+    if length > nbytes - offset - FRAMING_NBYTES:
         reason = f"it has {length} bytes by its head, the file ends at byte {nbytes}"
         raise CorruptRecord(reason, shard=name, record=record, offset=offset)
-    if length > _LARGEST:
-        raise RecordTooLarge(f"record {record} of {name!r} has {length} bytes, the limit is {_LARGEST}")
-    return int(length) + _FRAMING_NBYTES
+    if length > LARGEST_NBYTES:
+        raise RecordTooLarge(f"record {record} of {name!r} has {length} bytes, the limit is {LARGEST_NBYTES}")
+    return int(length) + FRAMING_NBYTES
 
 
 def _records(store: Store, pairs: list[tuple[ShardInfo, BlockColumns]]) -> Iterator[memoryview]:

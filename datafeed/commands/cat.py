@@ -14,8 +14,6 @@ from datafeed.commands.options import storage_option, storage_options
 if TYPE_CHECKING:
     from datafeed.dataset import Dataset
 
-_FRAMING_NBYTES = 16  # length, its CRC, and the CRC of the payload
-
 
 @click.command("cat")
 @click.argument("url")
@@ -60,6 +58,8 @@ def _write_lines(dataset: Dataset, end: int, out: BinaryIO) -> None:
 
 def _framed(dataset: Dataset, end: int) -> Iterator[bytes]:
     """Yield the first records, framed as TFRecord, a block or part of one at a time."""
+    from datafeed.framing import prefix_nbytes
+
     first = dataset.index.first.tolist()
     for number, start in enumerate(first[:-1]):
         if start >= end:
@@ -68,5 +68,4 @@ def _framed(dataset: Dataset, end: int) -> Iterator[bytes]:
         if first[number + 1] <= end:
             yield bytes(block.raw)
             continue
-        nbytes = sum(len(block.record(row)) + _FRAMING_NBYTES for row in range(end - start))
-        yield bytes(block.raw[:nbytes])
+        yield bytes(block.raw[: prefix_nbytes(block, end - start)])

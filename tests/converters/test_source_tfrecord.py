@@ -15,9 +15,10 @@ from datafeed._native import masked_crc32c
 from datafeed.converters import tfrecord
 from datafeed.converters.detect import open_source
 from datafeed.converters.options import SourceOptions
-from datafeed.converters.record_pieces import LARGEST, packing, pieces, unpacked
+from datafeed.converters.record_pieces import packing, pieces, unpacked
 from datafeed.converters.tfrecord import TFRecords
 from datafeed.errors import BadItem, CorruptRecord, EmptySource, SourceError
+from datafeed.framing import LARGEST_NBYTES
 from datafeed.schema import Schema, stored
 
 PLAIN = SourceOptions()
@@ -178,7 +179,7 @@ def test_unpacking_yields_little_at_a_time(tmp_path: Path) -> None:
 
 def test_a_length_past_the_limit_is_refused_before_it_is_read() -> None:
     """Its CRC may be right all the same."""
-    for length in (LARGEST + 1, 2**63, 2**64 - 1):
+    for length in (LARGEST_NBYTES + 1, 2**63, 2**64 - 1):
         size = length.to_bytes(8, "little")
         head = size + masked_crc32c(size).to_bytes(4, "little")
         with pytest.raises(CorruptRecord, match=f"{length} bytes by its head, the limit is") as caught:
