@@ -62,7 +62,7 @@ class Dataset:
         return self.manifest.records
 
     def __repr__(self) -> str:
-        return f"Dataset({self.url!r}: {len(self):,} records in {len(self.manifest.shards)} shards)"
+        return f"Dataset({self._store.url!r}: {len(self):,} records in {len(self.manifest.shards)} shards)"
 
     @property
     def schema(self) -> Schema:

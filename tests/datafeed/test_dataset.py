@@ -42,6 +42,12 @@ def test_it_has_a_length_a_schema_and_a_repr(url: str) -> None:
     assert repr(dataset) == f"Dataset({url!r}: 50 records in 3 shards)"
 
 
+def test_its_repr_masks_a_password() -> None:
+    """A repr ends up in logs."""
+    dataset = Dataset(forms.write("memory://me:secret@host/masked", forms.SMALL, 7))
+    assert repr(dataset) == "Dataset('memory://me:***@host/masked': 7 records in 3 shards)"
+
+
 @pytest.mark.parametrize("name", [feature.name for feature in forms.SCHEMA])
 def test_a_sample_has_each_value_when_read_by_number(full: Dataset, name: str) -> None:
     """Value, dtype and shape are those that were written; a missing one is None."""
