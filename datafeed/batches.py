@@ -8,8 +8,8 @@ numeric, ragged                 `Ragged` (values, offsets)             numpy arr
 bytes                           list of bytes                          bytes
 utf8                            list of str                            str
 bytes or utf8, a list of them   list of lists                          list
-image                           list of memoryviews (read-only)        bytes
-image, with `ImageOptions`      uint8 tensor (batch, 3, height, width)  (batches only)
+image                           list of read-only memoryviews          bytes
+image, with `ImageOptions`      uint8 tensor (batch, 3, height, width) uint8 tensor (3, height, width)
 optional                        also "NAME.present", bool (batch,)     None where it is missing
 ==============================  =====================================  =======================================
 """

@@ -277,6 +277,6 @@ def _map_tensors(function: Callable[[torch.Tensor], torch.Tensor], value: Any) -
         return {name: _map_tensors(function, item) for name, item in value.items()}
     if isinstance(value, Ragged):
         return Ragged(function(value.values), function(value.offsets))
-    if isinstance(value, (list, tuple)) and value and not isinstance(value[0], (str, bytes)):
+    if isinstance(value, (list, tuple)) and value and not isinstance(value[0], (str, bytes, memoryview)):
         return [_map_tensors(function, item) for item in value]
     return value

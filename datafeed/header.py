@@ -12,7 +12,7 @@ from datafeed.errors import CorruptIndex, SchemaError
 from datafeed.schema import Schema
 
 VERSION = 1
-EXTENT_SIZE = 2 * 2**20  # bench/prototypes: the smallest fetch that keeps an object store's bandwidth; see DESIGN 7
+EXTENT_SIZE = 2 * 2**20  # what it does to the order was simulated: see the README's decisions
 
 
 def canonical(value: object) -> bytes:

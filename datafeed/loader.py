@@ -72,7 +72,8 @@ class Loader(DataLoader[Batch]):
         seed: Chooses the order and each sample's random generator.
         transform: `transform(sample, rng)`, applied to each sample on the workers' threads; what it returns is
             collated as torch does. `rng` is a numpy Generator seeded by (seed, epoch, record).
-        image: What encoded images become: uint8 (batch, 3, height, width). None leaves them as bytes.
+        image: What encoded images become: uint8 (batch, 3, height, width). None leaves them encoded, as read-only views
+            that keep their blocks in memory (as bytes for `transform`).
         columns: The features to read; None for all.
         device: Where batches are moved; None leaves them in host memory.
         lanes: Streams that the shuffled order is drawn from, at least 1.

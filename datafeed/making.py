@@ -39,7 +39,7 @@ class Recipe:
 
     Args:
         columns: The features to parse; None for all.
-        image: What encoded images become; None to leave them as bytes.
+        image: What encoded images become; None to leave them encoded.
         transform: `transform(sample, rng)`, applied to each sample; its results are collated as torch does.
     """
 
