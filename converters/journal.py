@@ -9,9 +9,8 @@ from dataclasses import asdict, dataclass
 
 from datafeed.footer import Place, read_footer
 from datafeed.header import DatasetHeader, Fields, canonical
-from datafeed.manifest import ShardInfo
 from datafeed.seektable import BlockColumns
-from datafeed.shard import shard_name
+from datafeed.shard import ShardInfo, read_info, shard_name
 from datafeed.storage import Store
 
 JOURNAL = "journal"
@@ -99,7 +98,7 @@ class Journal:
     def _read(self, number: int) -> Finished | None:
         try:
             value = Fields(json.loads(self._store.read(_entry(number))), _entry(number))
-            info = _info(Fields(value.value("shard"), _entry(number)))
+            info = read_info(value.within("shard"))
             bad = tuple(_bad_line(line) for line in value.items("bad"))
             plan, on_error = value.text("plan"), value.text("on_error")
             if plan != self._header.dataset_id or info.nbytes != self._store.size(shard_name(number)):
@@ -128,13 +127,6 @@ def read_plan(store: Store) -> DatasetHeader | None:
 
 def _entry(number: int) -> str:
     return f"{JOURNAL}/{number:06d}.json"
-
-
-def _info(fields: Fields) -> ShardInfo:
-    counts = (fields.integer(key) for key in ("nbytes", "raw_bytes", "records", "blocks"))
-    nbytes, raw_bytes, records, blocks = counts
-    sha256, skipped = fields.hex("sha256", 64), fields.integer("skipped")
-    return ShardInfo(fields.text("name"), nbytes, raw_bytes, records, blocks, sha256, skipped)
 
 
 def _bad_line(value: object) -> BadLine:

@@ -21,8 +21,9 @@ from datafeed.errors import CorruptData, CorruptIndex, IndexMismatch, StaleIndex
 from datafeed.frames import compress, decompress
 from datafeed.framing import FRAMING_NBYTES
 from datafeed.header import VERSION
-from datafeed.manifest import Manifest, ShardInfo
+from datafeed.manifest import Manifest
 from datafeed.seektable import BlockColumns
+from datafeed.shard import ShardInfo
 from datafeed.storage import Store
 
 I64 = npt.NDArray[np.int64]

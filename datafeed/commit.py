@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from datafeed.blockindex import encode_index
 from datafeed.header import DatasetHeader
-from datafeed.manifest import INDEX_NAME, MANIFEST_NAME, Codec, Manifest, ShardInfo
+from datafeed.manifest import INDEX_NAME, MANIFEST_NAME, Codec, Manifest
 from datafeed.seektable import BlockColumns
+from datafeed.shard import ShardInfo
 from datafeed.storage import Store
 
 

@@ -168,5 +168,5 @@ def _checked(facts: Fields, blocks: BlockColumns, digest: bytes, place: tuple[st
 
 
 def _place(facts: Fields, key: str) -> Place:
-    pair = Fields(facts.value(key), "")
+    pair = facts.within(key)
     return Place(pair.integer("task"), pair.integer("block"))

@@ -163,6 +163,10 @@ class Fields:
             self.fail(f"expected an object as {key!r}, found {value!r:.100}")
         return value
 
+    def within(self, key: str) -> Fields:
+        """Return a field that is an object, its own fields to be checked alike."""
+        return Fields(self.value(key), self._name)
+
     def items(self, key: str) -> list[object]:
         """Return a field that is an array."""
         value = self.value(key)

@@ -13,10 +13,8 @@ from datafeed._native import crc32c
 from datafeed.errors import CorruptIndex, DatasetNotFound, UnsupportedVersion
 from datafeed.header import VERSION, DatasetHeader, Fields, canonical
 from datafeed.schema import Schema
-from datafeed.shard import ShardInfo, shard_name
+from datafeed.shard import ShardInfo, read_info, shard_name
 from datafeed.storage import Store
-
-__all__ = ["INDEX_NAME", "MANIFEST_NAME", "Codec", "Manifest", "ShardInfo", "read_manifest"]
 
 MANIFEST_NAME = "dataset.json"
 INDEX_NAME = "blocks.idx"
@@ -105,17 +103,17 @@ class Manifest:
         codec = fields.text("codec")
         if codec not in {"zstd", "none"}:
             fields.fail(f"expected codec 'zstd' or 'none', found {codec!r}")
-        index = Fields(fields.value("index"), MANIFEST_NAME)
+        index = fields.within("index")
         manifest = Manifest(
             header=DatasetHeader.from_json(fields.value("header"), name=MANIFEST_NAME),
             codec="zstd" if codec == "zstd" else "none",
-            shards=tuple(_shard(value) for value in fields.items("shards")),
+            shards=tuple(read_info(Fields(value, MANIFEST_NAME)) for value in fields.items("shards")),
             index_name=index.text("name"),
             index_nbytes=index.integer("nbytes"),
             index_sha256=index.hex("sha256", 64),
         )
         _check_names(manifest, fields)
-        totals = Fields(fields.value("totals"), MANIFEST_NAME)
+        totals = fields.within("totals")
         for key in _TOTALS:
             if totals.integer(key) != getattr(manifest, key):
                 fields.fail(f"the total {key} is {totals.integer(key)}, the shards add up to {getattr(manifest, key)}")
@@ -227,16 +225,3 @@ def _resealed(plain: dict[str, object], fields: Fields) -> bytes:
         return _sealed(plain)
     except (ValueError, RecursionError) as exc:
         fields.fail(f"it is no canonical JSON: {exc}")
-
-
-def _shard(value: object) -> ShardInfo:
-    fields = Fields(value, MANIFEST_NAME)
-    return ShardInfo(
-        name=fields.text("name"),
-        nbytes=fields.integer("nbytes"),
-        raw_bytes=fields.integer("raw_bytes"),
-        records=fields.integer("records"),
-        blocks=fields.integer("blocks"),
-        sha256=fields.hex("sha256", 64),
-        skipped=fields.integer("skipped"),
-    )

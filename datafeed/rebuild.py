@@ -7,10 +7,11 @@ import re
 
 from datafeed.commit import commit
 from datafeed.errors import CorruptData, CorruptFrame, DatasetNotFound, IndexMismatch, ShardMissing
+from datafeed.footer import Footer, read_footer
 from datafeed.frames import check_header, checksum
 from datafeed.manifest import Manifest
 from datafeed.scan import scan_blocks, scan_rest
-from datafeed.shard import Footer, ShardInfo, read_footer, shard_name
+from datafeed.shard import ShardInfo, shard_name
 from datafeed.storage import Store
 
 _SHARD = re.compile(r"shard-(\d{6,})\.tfrecord\.zst")

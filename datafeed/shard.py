@@ -9,23 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import Buffer
 
-from datafeed.footer import Footer, Place, encode_footer, read_footer
+from datafeed.footer import Place, encode_footer
 from datafeed.frames import checksum
-from datafeed.header import DatasetHeader, make_header
+from datafeed.header import DatasetHeader, Fields
 from datafeed.seektable import BlockColumns, encode_table
 from datafeed.storage import Sink
-
-__all__ = [
-    "BlockColumns",
-    "DatasetHeader",
-    "Footer",
-    "Place",
-    "ShardInfo",
-    "ShardWriter",
-    "make_header",
-    "read_footer",
-    "shard_name",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +37,23 @@ class ShardInfo:
     blocks: int
     sha256: str
     skipped: int
+
+
+def read_info(fields: Fields) -> ShardInfo:
+    """Read the JSON object that a ShardInfo became.
+
+    Raises:
+        CorruptIndex: A field is missing, or is not as it should be.
+    """
+    return ShardInfo(
+        name=fields.text("name"),
+        nbytes=fields.integer("nbytes"),
+        raw_bytes=fields.integer("raw_bytes"),
+        records=fields.integer("records"),
+        blocks=fields.integer("blocks"),
+        sha256=fields.hex("sha256", 64),
+        skipped=fields.integer("skipped"),
+    )
 
 
 def shard_name(number: int) -> str:

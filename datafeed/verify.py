@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from datafeed._native import Block, crc32c
 from datafeed.blockindex import read_columns
 from datafeed.errors import CorruptData, CorruptFrame, CorruptIndex, IndexMismatch, ShardMissing, StaleIndex
+from datafeed.footer import Footer, read_footer
 from datafeed.frames import decompress
 from datafeed.manifest import MANIFEST_NAME, Manifest, read_manifest
 from datafeed.reader import check_place
 from datafeed.rebuild import misplaced, shard_numbers
 from datafeed.scan import scan_blocks, scan_rest
-from datafeed.shard import BlockColumns, Footer, ShardInfo, read_footer, shard_name
+from datafeed.seektable import BlockColumns
+from datafeed.shard import ShardInfo, shard_name
 from datafeed.storage import Store
 
 Problem = CorruptData | ShardMissing

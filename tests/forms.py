@@ -12,9 +12,11 @@ from golden_data import to_column
 
 from datafeed._native import Encoder
 from datafeed.commit import commit
+from datafeed.footer import Place
 from datafeed.frames import compress
+from datafeed.header import make_header
 from datafeed.schema import NUMERIC, Feature, Schema, stored
-from datafeed.shard import Place, ShardWriter, make_header, shard_name
+from datafeed.shard import ShardWriter, shard_name
 from datafeed.storage import open_store
 
 SCHEMA = Schema(

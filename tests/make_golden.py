@@ -9,10 +9,12 @@ import golden_data
 
 from datafeed._native import Encoder
 from datafeed.commit import commit
+from datafeed.footer import Place
 from datafeed.foreign import index_foreign
 from datafeed.frames import compress, zstd_version
+from datafeed.header import make_header
 from datafeed.manifest import Manifest
-from datafeed.shard import Place, ShardWriter, make_header, shard_name
+from datafeed.shard import ShardWriter, shard_name
 from datafeed.storage import open_store
 
 GOLDEN = Path(__file__).parent / "golden"

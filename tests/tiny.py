@@ -8,10 +8,13 @@ from collections.abc import Mapping, Sequence
 from crc32c import crc32c
 
 from datafeed.commit import commit
+from datafeed.footer import Place
 from datafeed.frames import compress
+from datafeed.header import DatasetHeader, make_header
 from datafeed.manifest import Manifest
 from datafeed.schema import Schema, stored
-from datafeed.shard import BlockColumns, DatasetHeader, Place, ShardInfo, ShardWriter, make_header, shard_name
+from datafeed.seektable import BlockColumns
+from datafeed.shard import ShardInfo, ShardWriter, shard_name
 from datafeed.storage import Store, open_store
 
 Value = bytes | Sequence[bytes] | Sequence[int] | Sequence[float]

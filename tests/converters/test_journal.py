@@ -9,9 +9,8 @@ import pytest
 from tiny import SCHEMA, record, write_shard
 
 from datafeed.converters.journal import BadLine, Finished, Journal, bad_lines, read_plan
-from datafeed.footer import read_footer
+from datafeed.footer import Place, read_footer
 from datafeed.header import DatasetHeader, make_header
-from datafeed.shard import Place
 from datafeed.storage import Store, open_store
 
 HEADER = make_header(SCHEMA, block_size=1000, level=3, provenance={})

@@ -15,8 +15,8 @@ from datafeed.cli import main
 from datafeed.commands.terminal import safe
 from datafeed.commands.values import show, to_json
 from datafeed.commit import commit
+from datafeed.header import make_header
 from datafeed.schema import Schema, stored
-from datafeed.shard import make_header
 from datafeed.storage import open_store
 
 

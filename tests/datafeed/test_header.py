@@ -7,7 +7,7 @@ import math
 import pytest
 
 from datafeed.errors import CorruptIndex
-from datafeed.header import DatasetHeader, canonical, make_header
+from datafeed.header import DatasetHeader, Fields, canonical, make_header
 from datafeed.schema import Schema, stored
 
 _HEADER = make_header(Schema([stored("x", "int64")]), block_size=10, level=-3, provenance={"b": 1, "a": "é"})
@@ -47,3 +47,9 @@ def test_wrong_field_is_named(change: dict[str, object], reason: str) -> None:
     """With the file that holds it."""
     with pytest.raises(CorruptIndex, match=f"^file: .*{reason}"):
         DatasetHeader.from_json({**_HEADER.to_json(), **change}, name="file")
+
+
+def test_fields_within_fields_name_their_file() -> None:
+    """A fault deep in a file says which file."""
+    with pytest.raises(CorruptIndex, match=r"^a\.json: expected an integer of at least 0 as 'task', found 'x'"):
+        Fields({"begin": {"task": "x"}}, "a.json").within("begin").integer("task")

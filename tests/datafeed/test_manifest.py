@@ -13,9 +13,9 @@ from crc32c import crc32c
 
 from datafeed.errors import CorruptIndex, DatasetNotFound, UnsupportedVersion
 from datafeed.header import Fields, canonical, make_header
-from datafeed.manifest import Manifest, ShardInfo, check_name, read_manifest
+from datafeed.manifest import Manifest, check_name, read_manifest
 from datafeed.schema import Schema, stored
-from datafeed.shard import shard_name
+from datafeed.shard import ShardInfo, shard_name
 from datafeed.storage import open_store
 
 _HEADER = make_header(Schema([stored("é", "utf8", optional=True)]), block_size=1, level=3, provenance={"a": [1, 2.5]})

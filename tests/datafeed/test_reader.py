@@ -27,9 +27,10 @@ from datafeed.errors import (
 )
 from datafeed.foreign import index_foreign
 from datafeed.frames import compress
+from datafeed.header import make_header
 from datafeed.manifest import Manifest, read_manifest
 from datafeed.reader import BlockReader
-from datafeed.shard import make_header, shard_name
+from datafeed.shard import shard_name
 from datafeed.storage import FsspecStore, Store, open_store
 
 _FIRST = shard_name(0)

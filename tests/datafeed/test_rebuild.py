@@ -6,9 +6,10 @@ import pytest
 import tiny
 
 from datafeed.errors import CorruptData, CorruptFrame, DatasetNotFound, IndexMismatch, ShardMissing
+from datafeed.footer import Place
 from datafeed.manifest import Manifest
 from datafeed.rebuild import rebuild_index
-from datafeed.shard import Place, ShardWriter, shard_name
+from datafeed.shard import ShardWriter, shard_name
 from datafeed.storage import Store, open_store
 
 

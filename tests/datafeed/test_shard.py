@@ -13,10 +13,11 @@ import tiny
 from crc32c import crc32c
 
 from datafeed.errors import CorruptData, CorruptIndex, NotAShard, TruncatedShard, UnsupportedVersion
-from datafeed.footer import encode_footer
+from datafeed.footer import Place, encode_footer, read_footer
 from datafeed.frames import compress
+from datafeed.header import make_header
 from datafeed.seektable import decode_table, encode_table
-from datafeed.shard import Place, ShardWriter, make_header, read_footer, shard_name
+from datafeed.shard import ShardWriter, shard_name
 from datafeed.storage import Store, open_store
 
 _HEADER = make_header(tiny.SCHEMA, block_size=4096, level=3, provenance={"source": "tiny"})

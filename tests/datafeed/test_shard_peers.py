@@ -13,7 +13,8 @@ import golden_data
 import make_golden
 import pytest
 
-from datafeed.shard import read_footer, shard_name
+from datafeed.footer import read_footer
+from datafeed.shard import shard_name
 from datafeed.storage import open_store
 
 pytestmark = pytest.mark.peers
