@@ -12,7 +12,7 @@ from datafeed.errors import ConfigError, DatasetNotFound, OutputDiffers
 from datafeed.header import DatasetHeader
 from datafeed.localstore import LocalStore
 from datafeed.manifest import Manifest, read_manifest
-from datafeed.storage import Store
+from datafeed.storage import Store, local_path
 
 _SHOWN = 8
 
@@ -27,9 +27,10 @@ def check_apart(source: str, dest: str) -> None:
     Raises:
         ConfigError: One holds the other.
     """
-    if "://" in source.removeprefix("file://") or "://" in dest.removeprefix("file://"):
+    paths = local_path(source), local_path(dest)
+    if paths[0] is None or paths[1] is None:
         return
-    raw, out = (Path(text.removeprefix("file://")).resolve() for text in (source, dest))
+    raw, out = Path(paths[0]).resolve(), Path(paths[1]).resolve()
     if out == raw or raw in out.parents:
         raise ConfigError(f"the destination {dest!r} lies in the source {source!r}: name a directory outside it")
     if out in raw.parents:

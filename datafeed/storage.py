@@ -123,14 +123,18 @@ def open_store(url: str | os.PathLike[str], storage_options: Mapping[str, object
     Raises:
         ConfigError: No file system serves this URL, or options are given for a local path.
     """
-    text = os.fspath(url)
-    if text.startswith("file://"):
-        text = text.removeprefix("file://")
-    if "://" in text:
-        return FsspecStore(text, storage_options)
+    path = local_path(url)
+    if path is None:
+        return FsspecStore(os.fspath(url), storage_options)
     if storage_options:
-        raise ConfigError(f"storage_options {sorted(storage_options)} have no effect on the local path {text!r}")
-    return LocalStore(text)
+        raise ConfigError(f"storage_options {sorted(storage_options)} have no effect on the local path {path!r}")
+    return LocalStore(path)
+
+
+def local_path(url: str | os.PathLike[str]) -> str | None:
+    """Return the path that a path or `file://` URL names; None for any other URL."""
+    path = os.fspath(url).removeprefix("file://")
+    return None if "://" in path else path
 
 
 def _masked(url: str) -> str:

@@ -37,14 +37,16 @@ def command(*, url: str, dest: str, form: str, storage: tuple[tuple[str, str], .
         datafeed export /data/photos /data/photos-tfrecord --to tfrecord
     """
     from datafeed.converters.export import export_tfrecord
+    from datafeed.storage import local_path
 
     options = storage_options(storage)
+    from_local, to_local = (local_path(place) is not None for place in (url, dest))
     with Ticker("export") as ticker:
         report = export_tfrecord(
             url,
             dest,
-            storage_options=options if _remote(url) else None,
-            dest_options=options if _remote(dest) or not _remote(url) else None,
+            storage_options=None if from_local else options,
+            dest_options=options if from_local or not to_local else None,
             on_progress=lambda done, total: ticker.line(f"{done:,} of {total:,} records", time.monotonic()),
         )
     if as_json:
@@ -52,7 +54,3 @@ def command(*, url: str, dest: str, form: str, storage: tuple[tuple[str, str], .
         return
     count = f"{report.records:,} records in {report.files:,} files, {format_size(report.nbytes)}"
     click.echo(f"exported to {safe(report.dest)}: {count}")
-
-
-def _remote(url: str) -> bool:
-    return "://" in url and not url.startswith("file://")
