@@ -174,7 +174,7 @@ class Engine(Generic[T]):
         return None
 
     def _do_plan(self) -> None:
-        started, steps, ended, error = time.perf_counter(), [], False, None
+        steps, ended, error = [], False, None
         try:
             # The first batch must not wait for the plan of later ones.
             for _ in range(_PLAN_STEPS if self._shared.planned else 1):
@@ -197,7 +197,6 @@ class Engine(Generic[T]):
             shared.planning, shared.planned_all = False, ended
             if ended:
                 self._batches.notify_all()
-            shared.counters.plan_s += time.perf_counter() - started
             self._done(wake=len(self._threads))
 
     def _due_loads(self, horizon: int) -> list[tuple[int, int, int]]:

@@ -80,11 +80,6 @@ class ShardWriter:
         self.raw = 0
         self.records = 0
 
-    @property
-    def blocks(self) -> int:
-        """How many blocks it holds so far."""
-        return len(self._columns[0])
-
     def columns(self) -> BlockColumns:
         """Return what is known of each block so far."""
         return BlockColumns(*(np.array(column, np.uint32) for column in self._columns))

@@ -64,12 +64,6 @@ class TensorForm:
         return out
 
 
-def to_tensors(schema: Schema, columns: Sequence[Column]) -> dict[str, Value]:
-    """Return the columns of a batch as tensors and lists, by name; tensors share the columns' memory."""
-    present = [column.present for column in columns]
-    return TensorForm(schema, []).tensors(Parsed([], list(columns), {}, {}, present), {})
-
-
 def _value(feature: Feature, column: Column) -> Value:
     if not feature.numeric:
         return to_texts(feature, column)

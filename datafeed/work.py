@@ -51,7 +51,6 @@ class Counters:
     load_s: float = 0.0
     gather_s: float = 0.0
     part_s: float = 0.0
-    plan_s: float = 0.0
 
 
 @dataclass(slots=True)

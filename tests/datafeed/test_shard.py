@@ -102,7 +102,7 @@ def test_writer_tells_sizes_as_it_goes(tmp_path: Path) -> None:
         writer = ShardWriter(sink, _HEADER, 0)
         frame = compress(tiny.framed([b"x"]), 3)
         writer.add(frame, 17, 1)
-        assert (writer.stored, writer.raw, writer.records, writer.blocks) == (len(frame), 17, 1, 1)
+        assert (writer.stored, writer.raw, writer.records, len(writer.columns())) == (len(frame), 17, 1, 1)
         info = writer.finish(begin=Place(0, 0), end=Place(0, 1), skipped=3, last=False)
     data = store.read(shard_name(0))
     assert (info.nbytes, info.sha256) == (len(data), hashlib.sha256(data).hexdigest())

@@ -8,18 +8,24 @@ import pytest
 import torch
 from golden_data import to_column
 
+from datafeed.columns import Column, Parsed
 from datafeed.ragged import Ragged
 from datafeed.schema import Feature, Schema
-from datafeed.tensors import to_tensors
+from datafeed.tensors import TensorForm, Value
 
 ROWS = 9
+
+
+def to_tensors(feature: Feature, column: Column) -> dict[str, Value]:
+    """Return a batch of one column."""
+    return TensorForm(Schema([feature]), []).tensors(Parsed([], [column], {}, {}, [column.present]), {})
 
 
 @pytest.mark.parametrize("feature", list(forms.SCHEMA), ids=lambda feature: feature.name)
 def test_a_feature_becomes_a_tensor_a_ragged_or_a_list(feature: Feature) -> None:
     """Values, dtypes and shapes are kept; "NAME.present" says which are there."""
     values = [forms.value(feature, row) for row in range(ROWS)]
-    found = to_tensors(Schema([feature]), [to_column(feature, values)])
+    found = to_tensors(feature, to_column(feature, values))
     column = found[feature.name]
     for row, expected in enumerate(values):
         if feature.optional:
@@ -36,7 +42,7 @@ def test_a_tensor_shares_the_columns_memory(name: str) -> None:
     """Nothing is copied between the gather and the training loop."""
     feature = forms.SCHEMA[name]
     column = to_column(feature, [forms.value(feature, row) for row in range(ROWS)])
-    found = to_tensors(Schema([feature]), [column])[name]
+    found = to_tensors(feature, column)[name]
     tensor = found.values if isinstance(found, Ragged) else found
     assert isinstance(tensor, torch.Tensor)
     assert np.shares_memory(tensor.numpy(), column.values)
