@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from datafeed.columns import Array, Column, Mask, Offsets
+from datafeed.columns import Array, Column, Mask, Offsets, offsets_of
 from datafeed.converters.rows import column_of as column_of_values
 from datafeed.errors import SchemaError
 from datafeed.schema import Feature, stored
@@ -204,10 +204,7 @@ def _bytes(array: pa.Array) -> tuple[Array, Offsets]:
 def _list_offsets(array: pa.Array) -> Offsets:
     from pyarrow import compute
 
-    lengths = compute.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-    offsets = np.zeros(len(array) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets
+    return offsets_of(compute.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False))
 
 
 def unfit_rows(feature: Feature, array: pa.Array) -> dict[int, str]:

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from datafeed.columns import Column
+from datafeed.columns import Column, end_to_end
 from datafeed.converters.image_header import image_size
 from datafeed.converters.image_listing import Listing, list_images
 from datafeed.converters.names import escape, shown
@@ -112,11 +112,11 @@ class ImageFolder:
         paths = [unit.files[i].path for i in rows]
         start = len(self._prefix())
         shape = np.array(sizes, np.int32)
-        columns = {"image": _joined(images)}
+        columns = {"image": Column(*end_to_end(images))}
         if unit.detail is not None:
             assert isinstance(unit.detail, tuple)
             columns["label"] = Column(np.array(unit.detail, np.int64)[rows])
-        columns["path"] = _joined([escape(path[start:]).encode() for path in paths])
+        columns["path"] = Column(*end_to_end([escape(path[start:]).encode() for path in paths]))
         columns["width"] = Column(np.ascontiguousarray(shape[:, 0]))
         columns["height"] = Column(np.ascontiguousarray(shape[:, 1]))
         yield Chunk(columns, len(rows), where=lambda row: shown(paths[row]))
@@ -183,9 +183,3 @@ def _read(file: Stamp) -> bytes:
             f"{' or more' if len(data) > file.nbytes else ''}: let nothing write to the source, then convert it anew"
         )
     return data
-
-
-def _joined(values: Sequence[bytes]) -> Column:
-    offsets = np.zeros(len(values) + 1, np.int64)
-    np.cumsum([len(value) for value in values], out=offsets[1:])
-    return Column(np.frombuffer(b"".join(values), np.uint8), offsets)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from datafeed.columns import Array, Column, Mask
+from datafeed.columns import Array, Column, Mask, end_to_end, offsets_of
 from datafeed.converters.source import Chunk, OnBad
 from datafeed.errors import BadItem, SchemaError
 from datafeed.schema import Feature, Schema
@@ -111,7 +111,7 @@ def _ragged(feature: Feature, values: Sequence[object], mask: Mask | None) -> Co
             raise SchemaError(f"expected shape {('any', *feature.row_shape)}, found {array.shape}", row, feature.name)
         parts.append(array)
     empty = np.empty((0, *feature.row_shape), feature.numpy_dtype)
-    return Column(np.concatenate([empty, *parts]), _offsets([len(part) for part in parts]), present=mask)
+    return Column(np.concatenate([empty, *parts]), offsets_of([len(part) for part in parts]), present=mask)
 
 
 def _exact(feature: Feature, value: object, row: int) -> Array:
@@ -161,7 +161,7 @@ def _may_become(kind: str, target: str) -> bool:
 def _texts(feature: Feature, values: Sequence[object], mask: Mask | None) -> Column:
     if not feature.shape:
         items = [_bytes(feature, "" if value is None else value, row) for row, value in enumerate(values)]
-        return Column(_joined(items), _offsets([len(item) for item in items]), present=mask)
+        return Column(*end_to_end(items), present=mask)
     lists: list[list[bytes]] = []
     for row, value in enumerate(values):
         if value is not None and (isinstance(value, (str, bytes)) or not isinstance(value, Sequence)):
@@ -169,9 +169,8 @@ def _texts(feature: Feature, values: Sequence[object], mask: Mask | None) -> Col
         lists.append([_bytes(feature, item, row) for item in value or ()])
         if feature.shape[0] is not None and value is not None and len(lists[-1]) != feature.shape[0]:
             raise SchemaError(f"expected {feature.shape[0]} values, found {len(lists[-1])}", row, feature.name)
-    items = list(itertools.chain.from_iterable(lists))
-    inner = _offsets([len(item) for item in items])
-    return Column(_joined(items), _offsets([len(row) for row in lists]), inner, mask)
+    joined, inner = end_to_end(list(itertools.chain.from_iterable(lists)))
+    return Column(joined, offsets_of([len(row) for row in lists]), inner, mask)
 
 
 def _bytes(feature: Feature, value: object, row: int) -> bytes:
@@ -190,11 +189,3 @@ def _blank(feature: Feature) -> object:
     return (
         np.full(feature.row_shape, filler, feature.numpy_dtype) if feature.shape else feature.numpy_dtype.type(filler)
     )
-
-
-def _joined(items: Sequence[bytes]) -> Array:
-    return np.frombuffer(b"".join(items), np.uint8)
-
-
-def _offsets(lengths: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.cumsum([0, *lengths], dtype=np.int64)

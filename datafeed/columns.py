@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +36,18 @@ class Column(NamedTuple):
 
 
 Columns = Mapping[str, Column]
+
+
+def offsets_of(lengths: Sequence[int] | npt.NDArray[np.integer]) -> Offsets:
+    """Return where runs of these lengths begin when they stand end to end, then where the last one ends."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def end_to_end(values: Sequence[bytes]) -> tuple[Array, Offsets]:
+    """Return the bytes of values end to end, and where each begins: what a column of bytes holds."""
+    return np.frombuffer(b"".join(values), np.uint8), offsets_of([len(value) for value in values])
 
 
 class Parsed(NamedTuple):
