@@ -142,10 +142,12 @@ def _chunk(
 
 def _cast(convert: Callable[[str], object], cell: str) -> object:
     """Return a cell's value; a cell that does not fit stays text, which its feature then refuses with its line."""
-    if convert is str:
-        return cell
+    if convert in (str, str.encode):
+        return convert(cell)
     if not cell:
         return None
+    if "_" in cell:  # which Python takes between digits
+        return cell
     try:
         return convert(cell)
     except (ValueError, KeyError):

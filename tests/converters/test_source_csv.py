@@ -114,12 +114,18 @@ def test_types_may_be_given(tmp_path: Path) -> None:
         Csv(str(tmp_path), SourceOptions(types={"y": "utf8"})).schema()
 
 
+def test_an_empty_cell_of_bytes_is_empty(tmp_path: Path) -> None:
+    """As one of text is."""
+    found = column(tmp_path, "a_b", "", options=SourceOptions(types={"x": "bytes"}))
+    assert found == ("bytes", [b"a_b", b""])
+
+
 def test_f98_cells_past_a_given_type_are_bad_items(tmp_path: Path) -> None:
     """With line, column and cell."""
-    (tmp_path / "t.csv").write_text("ids\n1\n65536\nx\n-1\n65535\n")
+    (tmp_path / "t.csv").write_text("ids\n1\n65536\nx\n-1\n6_5\n65535\n")
     rows, bad = read(tmp_path, SourceOptions(types={"ids": "uint16"}))
     assert [row["ids"] for row in rows] == [1, 65535]
-    assert [item.where for item in bad] == [f"{tmp_path / 't.csv'}:{line}" for line in (3, 4, 5)]
+    assert [item.where for item in bad] == [f"{tmp_path / 't.csv'}:{line}" for line in (3, 4, 5, 6)]
     assert all("'ids'" in item.reason for item in bad)
 
 
