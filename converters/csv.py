@@ -16,14 +16,15 @@ import io
 import math
 import re
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import IO, ClassVar, TextIO, cast
 
 from datafeed.converters.listing import list_files, stamp
-from datafeed.converters.names import shown
+from datafeed.converters.names import FirstBad, shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.rows import chunk_of
 from datafeed.converters.source import Chunk, OnBad, Unit
@@ -89,19 +90,19 @@ class Csv:
         header: list[str] = []
         kinds: list[_Kind] = []
         rows = 0
+        bad = FirstBad()
         for unit in self.units():
             with _opened(unit.files[0].path) as table:
                 if not header:
                     header, kinds = table.header, [_Kind() for _ in table.header]
                 if table.header not in (header, []):
                     raise SourceError(f"{table.path}: expected the columns {header}, found {table.header}")
-                with suppress(BadItem):  # of a file that is cut: reading will come to it
-                    for _, cells in table.rows(lambda _: None):
-                        rows += 1
-                        for kind, cell in zip(kinds, cells, strict=True):
-                            kind.add(cell)
+                for _, cells in table.rows(bad):
+                    rows += 1
+                    for kind, cell in zip(kinds, cells, strict=True):
+                        kind.add(cell)
         if not rows:
-            raise EmptySource(f"{shown(self.path)}: no file has a row")
+            raise EmptySource(f"{shown(self.path)}: no file has a row{bad.ending}")
         unknown = sorted(set(self.asked.types) - set(header))
         if unknown:
             raise ConfigError(f"types: no column {unknown[0]!r}; there are {', '.join(header)}")
@@ -211,6 +212,10 @@ class _Table:
         twice = sorted({name for name in self.header if self.header.count(name) > 1 or not name})
         if twice:
             raise SourceError(f"{self.path}:1: the column name {twice[0]!r} must be filled and stand there once")
+        odd = [name for name in self.header if _is_escaped(name)]
+        if odd:
+            name = odd[0][:40].encode("utf-8", "surrogateescape")
+            raise SourceError(f"{self.path}:1: the column name {name!r} is not UTF-8: write the file as UTF-8")
 
     def rows(self, on_bad: OnBad) -> Iterator[Row]:
         """Yield (line, cells) of each good row; lines count from 1, a row's is its first."""
@@ -223,8 +228,9 @@ class _Table:
             except csv.Error as exc:
                 on_bad(BadItem(f"{self.path}:{line}", f"cannot be parsed: {exc}"))
                 continue
-            except (OSError, EOFError) as exc:
-                raise BadItem(f"{self.path}:{line}", f"cannot be read on: {exc}") from exc
+            except (OSError, EOFError, zlib.error) as exc:
+                on_bad(BadItem(f"{self.path}:{line}", f"the rest of it cannot be read: {exc}"))
+                return
             if not cells:
                 continue
             reason = self._fault(cells)
@@ -237,9 +243,14 @@ class _Table:
         if len(cells) != len(self.header):
             return f"expected {len(self.header)} cells as in the header, found {len(cells)}"
         for name, cell in zip(self.header, cells, strict=True):
-            if not cell.isascii() and any("\udc80" <= char <= "\udcff" for char in cell):
+            if _is_escaped(cell):
                 return f"column {name!r} is not UTF-8: {cell[:40].encode('utf-8', 'surrogateescape')!r}"
         return ""
+
+
+def _is_escaped(text: str) -> bool:
+    """Whether some of a text's bytes were no UTF-8."""
+    return not text.isascii() and any("\udc80" <= char <= "\udcff" for char in text)
 
 
 @contextmanager
@@ -251,7 +262,7 @@ def _opened(path: str) -> Iterator[_Table]:
             data = cast("IO[bytes]", files.enter_context(gzip.GzipFile(fileobj=file))) if packed else file
             text = files.enter_context(io.TextIOWrapper(data, "utf-8-sig", errors="surrogateescape", newline=""))
             table = _Table(path, text)
-        except (OSError, EOFError, csv.Error) as exc:
+        except (OSError, EOFError, zlib.error, csv.Error) as exc:
             raise SourceError(f"{shown(path)}: cannot be read: {exc}") from exc
         yield table
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 from datafeed.converters.listing import list_files, read_head, stamp
-from datafeed.converters.names import shown
+from datafeed.converters.names import FirstBad, shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.rows import chunk_of
 from datafeed.converters.source import Chunk, OnBad, Unit
@@ -66,14 +66,14 @@ class JsonLines:
     def _schema(self) -> Schema:
         kinds: dict[str, _Kind] = {}
         rows = 0
+        bad = FirstBad()
         for unit in self.units():
-            with suppress(BadItem):  # of a file that is cut: reading will come to it
-                for _, sample in _samples(unit, lambda _: None):
-                    rows += 1
-                    for name, value in sample.items():
-                        kinds.setdefault(name, _Kind()).add(value)
+            for _, sample in _samples(unit, bad):
+                rows += 1
+                for name, value in sample.items():
+                    kinds.setdefault(name, _Kind()).add(value)
         if not rows:
-            raise EmptySource(f"{shown(self.path)}: no line holds a JSON object")
+            raise EmptySource(f"{shown(self.path)}: no line holds a JSON object{bad.ending}")
         unknown = sorted(set(self.asked.types) - set(kinds))
         if unknown:
             raise ConfigError(f"types: no line has the name {unknown[0]!r}; there are {', '.join(sorted(kinds))}")
@@ -186,7 +186,7 @@ class _Kind:
 def _samples(unit: Unit, on_bad: OnBad) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield (line number, flat object) of the lines of a unit."""
     path = shown(unit.files[0].path)
-    for line, data in _lines(unit):
+    for line, data in _lines(unit, on_bad):
         if not data.strip():
             continue
         try:
@@ -253,7 +253,7 @@ def _ranges(path: str) -> Iterator[Unit]:
             line += data.count(b"\n")
 
 
-def _lines(unit: Unit) -> Iterator[tuple[int, bytes]]:
+def _lines(unit: Unit, on_bad: OnBad) -> Iterator[tuple[int, bytes]]:
     assert isinstance(unit.detail, tuple)
     start, end, first = unit.detail
     path = unit.files[0].path
@@ -264,8 +264,8 @@ def _lines(unit: Unit) -> Iterator[tuple[int, bytes]]:
                 return
             plain.seek(start)
             yield from enumerate(plain.read(end - start).removeprefix(_bom(start)).split(b"\n"), first)
-    except (OSError, EOFError) as exc:
-        raise BadItem(shown(path), f"cannot be read: {exc}") from exc
+    except (OSError, EOFError, zlib.error) as exc:
+        on_bad(BadItem(shown(path), f"the rest of it cannot be read: {exc}"))
 
 
 def _bom(start: int) -> bytes:

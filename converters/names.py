@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+from datafeed.errors import BadItem
 
 
 def escape(name: str) -> str:
@@ -21,3 +24,19 @@ def some(texts: Sequence[str], most: int = 5) -> str:
     """Return the first few texts, and how many more there are."""
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
+
+
+@dataclass(slots=True)
+class FirstBad:
+    """Keep the first bad item of a first pass, which reports none, for a message that nothing good was found."""
+
+    item: BadItem | None = None
+
+    def __call__(self, item: BadItem) -> None:
+        """Take a bad item, as `on_bad`."""
+        self.item = self.item or item
+
+    @property
+    def ending(self) -> str:
+        """The end of that message; empty where there was no bad item."""
+        return f"; the first bad item is {self.item}" if self.item else ""

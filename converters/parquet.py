@@ -89,6 +89,8 @@ class Parquet:
                 f"no parquet file can be read; the first is {units[0].files[0].path!r}: {units[0].detail}"
             )
         leaves = self._leaves()
+        if not leaves:
+            raise SourceError(f"{shown(self._good[0][0].path)}: its columns hold nothing but nulls")
         try:
             columns = [(self._feature(leaf), leaf.path) for leaf in leaves.values()]
             Schema([feature for feature, _ in columns])

@@ -179,16 +179,39 @@ def test_a_quotation_that_never_ends_is_a_bad_item(tmp_path: Path) -> None:
 
 
 def test_f95_a_packed_file_that_is_cut_is_a_bad_item(tmp_path: Path) -> None:
-    """The rows before the cut are kept, and it does not stop the schema from being drawn."""
+    """Every row before the cut is kept, and it does not stop the schema from being drawn."""
     body = "a,b\n" + "".join(f"{number},{number * 7919 % 1000}\n" for number in range(20_000))
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(body.encode())[:-2000])
-    source, bad = Csv(str(tmp_path), PLAIN), []
-    source.schema()
-    chunks = source.read(source.units()[0], bad.append)
-    assert next(chunks).rows > 1000
-    with pytest.raises(BadItem, match=r"t\.csv\.gz.*cannot be read"):
-        list(chunks)
-    assert not bad
+    rows, bad = read(tmp_path)
+    assert [row["a"] for row in rows] == list(range(len(rows)))
+    assert [(item.where, item.reason[:30]) for item in bad] == [
+        (f"{tmp_path / 't.csv.gz'}:{len(rows) + 2}", "the rest of it cannot be read:")
+    ]
+
+
+def test_a_packed_file_that_is_damaged_is_a_bad_item(tmp_path: Path) -> None:
+    """What zlib refuses is one too."""
+    packed = bytearray(gzip.compress(b"a\n" + b"".join(b"%d\n" % (n * 7919 % 99_991) for n in range(50_000))))
+    middle = len(packed) // 2
+    packed[middle : middle + 64] = b"\xff" * 64
+    (tmp_path / "t.csv.gz").write_bytes(packed)
+    rows, bad = read(tmp_path)
+    assert len(rows) > 10_000
+    assert len([item for item in bad if "the rest of it cannot be read" in item.reason]) == 1
+
+
+def test_names_that_are_no_utf8_are_refused(tmp_path: Path) -> None:
+    """A file of UTF-16, say, which no feature could be named after."""
+    (tmp_path / "t.csv").write_bytes("a,b\n1,2\n".encode("utf-16"))
+    with pytest.raises(SourceError, match=r"t\.csv:1: the column name .* is not UTF-8"):
+        Csv(str(tmp_path), PLAIN).schema()
+
+
+def test_f92_rows_that_are_all_bad_name_the_first(tmp_path: Path) -> None:
+    """A quotation that never ends takes all rows with it, and is what the error speaks of."""
+    (tmp_path / "t.csv").write_text('a,b\n"x,1\n2,3\n')
+    with pytest.raises(EmptySource, match=r"no file has a row; the first bad item is .*t\.csv:2: cannot be parsed"):
+        Csv(str(tmp_path), PLAIN).schema()
 
 
 def test_f92_files_without_rows_alone_are_an_empty_source(tmp_path: Path) -> None:

@@ -179,14 +179,26 @@ def test_units_are_cut_at_line_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [item.where for item in bad] == [f"{tmp_path / 't.jsonl'}:26"]
 
 
-def test_f95_a_packed_file_that_is_cut_is_a_bad_item(tmp_path: Path) -> None:
-    """Drawing the schema does not stop at it; reading names it."""
-    body = "".join(f'{{"x": {number * 7919 % 100_000}}}\n' for number in range(20_000))
-    (tmp_path / "t.jsonl.gz").write_bytes(gzip.compress(body.encode())[:-2000])
-    source = JsonLines(str(tmp_path), PLAIN)
-    source.schema()
-    with pytest.raises(BadItem, match=r"t\.jsonl\.gz.*cannot be read"):
-        list(source.read(source.units()[0], pytest.fail))
+@pytest.mark.parametrize("flaw", ["cut", "damaged"])
+def test_f95_a_packed_file_with_a_flaw_is_a_bad_item(tmp_path: Path, flaw: str) -> None:
+    """Drawing the schema does not stop at it; reading keeps the lines before it, and names it."""
+    body = "".join(f'{{"x": {number}, "y": {number * 7919 % 99_991}}}\n' for number in range(20_000))
+    packed = gzip.compress(body.encode())
+    end = b"" if flaw == "cut" else b"\xff" * 2000
+    (tmp_path / "t.jsonl.gz").write_bytes(packed[:-2000] + end)
+    rows, bad = read(tmp_path)
+    sure = len(rows) if flaw == "cut" else 10_000  # what is damaged may still unpack for a while
+    assert [row["x"] for row in rows][:sure] == list(range(sure))
+    assert [(item.where, item.reason[:30]) for item in bad][-1:] == [
+        (str(tmp_path / "t.jsonl.gz"), "the rest of it cannot be read:")
+    ]
+
+
+def test_f92_lines_that_are_all_bad_name_the_first(tmp_path: Path) -> None:
+    """That the source has no sample is told with what is wrong with its first line."""
+    (tmp_path / "t.json").write_text('[{"x": 1}]\n')
+    with pytest.raises(EmptySource, match=r"no line holds .* first bad item is .*t\.json:1: .*that is one array"):
+        JsonLines(str(tmp_path), PLAIN).schema()
 
 
 def test_f92_files_without_objects_alone_are_an_empty_source(tmp_path: Path) -> None:

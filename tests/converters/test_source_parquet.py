@@ -205,6 +205,13 @@ def test_f92_files_without_rows_alone_are_an_empty_source(tmp_path: Path) -> Non
             need()
 
 
+def test_columns_of_nothing_but_nulls_alone_are_refused(tmp_path: Path) -> None:
+    """They are left out, and nothing would be left."""
+    write(tmp_path / "t.parquet", {"a": pa.nulls(3)})
+    with pytest.raises(SourceError, match="hold nothing but nulls"):
+        Parquet(str(tmp_path), PLAIN).schema()
+
+
 def test_damaged_files_are_bad_items(tmp_path: Path) -> None:
     """One without a footer as a whole, one with a damaged page from there on; the others are read."""
     for name in "abc":
