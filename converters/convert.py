@@ -95,6 +95,7 @@ def convert(
         RecordTooLarge: A record passes the format's limit (`on_error="raise"`).
         WorkerLost: A task kills every worker that takes it.
         OutputError: The destination cannot be written, is full, is locked, or holds something else.
+        ShardMissing: The dataset stands there already, but a shard of it is gone.
     """
     made = plan(source, dest, options)
     store = open_store(dest, options.storage_options)

@@ -8,7 +8,7 @@ from pathlib import Path
 from datafeed.converters.journal import JOURNAL, PLAN_NAME, Finished, read_plan
 from datafeed.converters.lock import LOCK_NAME
 from datafeed.converters.plan import differences
-from datafeed.errors import ConfigError, DatasetNotFound, OutputDiffers
+from datafeed.errors import ConfigError, DatasetNotFound, OutputDiffers, ShardMissing
 from datafeed.header import DatasetHeader
 from datafeed.localstore import LocalStore
 from datafeed.manifest import Manifest, read_manifest
@@ -50,12 +50,19 @@ def committed(store: Store, header: DatasetHeader) -> Manifest | None:
     Raises:
         OutputDiffers: Another dataset stands there; the message names the differences.
         CorruptIndex: Its manifest is damaged.
+        ShardMissing: A shard that it names is not there.
     """
     try:
         manifest = read_manifest(store)
     except DatasetNotFound:
         return None
     if manifest.dataset_id == header.dataset_id:
+        missing = {shard.name for shard in manifest.shards} - set(store.names())
+        if missing:
+            raise ShardMissing(
+                f"{store.url} holds this dataset, but not {min(missing)!r}, nor {len(missing) - 1} more of its "
+                f"{len(manifest.shards)} shards: put them back, or remove all of it and convert again"
+            )
         return manifest
     text = _listed(differences(manifest.header, header))
     raise OutputDiffers(f"{store.url} holds another dataset, which stays as it is. {text}. Name another destination")

@@ -11,7 +11,7 @@ from numbered import Numbered, digests
 
 from datafeed.converters.convert import ConvertOptions, convert
 from datafeed.converters.destination import check_apart
-from datafeed.errors import BadItem, ConfigError, CorruptIndex, OutputDiffers, OutputError
+from datafeed.errors import BadItem, ConfigError, CorruptIndex, OutputDiffers, OutputError, ShardMissing
 
 SMALL = ConvertOptions(shard_size=4000, block_size=700, workers=1)
 
@@ -28,6 +28,17 @@ def test_complete_dataset_is_left_as_it_is(tmp_path: Path) -> None:
     again = convert(Numbered(200), str(tmp_path), SMALL)
     assert (again.ran_on, again.records, again.shards) == ("nothing", first.records, first.shards)
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
+
+
+def test_complete_dataset_that_lost_shards_is_not_called_whole(tmp_path: Path) -> None:
+    """The same call again names what is gone, and touches no file."""
+    convert(Numbered(200), str(tmp_path), SMALL)
+    for number in (1, 2):
+        (tmp_path / f"shard-{number:06d}.tfrecord.zst").unlink()
+    before = digests(tmp_path)
+    with pytest.raises(ShardMissing, match=r"not 'shard-000001\.tfrecord\.zst', nor 1 more of its .* shards"):
+        convert(Numbered(200), str(tmp_path), SMALL)
+    assert digests(tmp_path) == before
 
 
 def test_f06_other_options_are_refused_with_a_list(tmp_path: Path) -> None:
