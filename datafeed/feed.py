@@ -244,6 +244,10 @@ class FeedIterator(Iterator[Batch]):
             self._ended = True
             self.close()
             raise
+        except LoaderClosed:
+            if self._ended:  # meanwhile, by another thread
+                raise StopIteration from None
+            raise
         finally:
             meter.get()
         meter.count(len(step.rows))

@@ -217,10 +217,15 @@ def _differs(value: object, default: object) -> bool:
 
 
 def _device(device: str | torch.device | None) -> torch.device | None:
+    if device is None:
+        return None
     try:
-        return None if device is None else torch.device(device)
+        found = torch.device(device)
     except RuntimeError as exc:
         raise ConfigError(f"device={device!r} is none that torch knows: {exc}") from exc
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise ConfigError(f"device={device!r} is not there: torch found {torch.cuda.device_count()} CUDA devices")
+    return found
 
 
 class _Facade(IterableDataset[Batch]):

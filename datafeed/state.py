@@ -57,6 +57,8 @@ def read_state(identity: OrderIdentity, state: Mapping[str, object]) -> Position
     Raises:
         StateMismatch: It is no state, or one of another dataset, order or version; every difference is named.
     """
+    if not isinstance(state, Mapping):
+        raise StateMismatch(f"not a loader's state: expected a dict, found {state!r:.60}")
     expected = identity.fields()
     missing = [name for name in (*expected, "epoch", "position") if name not in state]
     if missing:

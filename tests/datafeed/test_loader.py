@@ -116,6 +116,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"transform": lambda sample: sample}, r"transform must take \(sample, rng\)"),
     ({"transform": _of_three}, r"transform must take \(sample, rng\)"),
     ({"device": "abacus"}, "device='abacus' is none that torch knows"),
+    ({"device": "cuda:99"}, "device='cuda:99' is not there: torch found . CUDA devices"),
 ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import feeding
@@ -85,6 +86,14 @@ def test_an_iterator_may_move_to_another_thread(url: str) -> None:
     thread.start()
     thread.join(30)
     assert found == list(range(COUNT))
+
+
+def test_threads_that_share_an_iterator_all_reach_its_end(url: str) -> None:
+    """Each sample goes to one of them, and none is told that the iterator was closed."""
+    iterator = iter(Loader(url, 4, num_workers=2))
+    with ThreadPoolExecutor(4) as pool:
+        parts = list(pool.map(lambda _: feeding.flat(iterator), range(4)))
+    assert sum(map(len, parts)) == COUNT
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -43,6 +43,12 @@ def test_f71_a_state_of_another_version_or_out_of_range_is_refused(change: dict[
         read_state(IDENTITY, {**write_state(IDENTITY, Position(0, 0)), **change})
 
 
+def test_what_is_no_state_is_refused() -> None:
+    """Such as the None that a run without a checkpoint hands on."""
+    with pytest.raises(StateMismatch, match="expected a dict, found None"):
+        read_state(IDENTITY, None)  # type: ignore[arg-type]
+
+
 def test_f71_a_truncated_state_names_what_it_lacks() -> None:
     """The fields that are missing are listed."""
     state = write_state(IDENTITY, Position(0, 0))
