@@ -34,6 +34,7 @@ from datafeed.schema import Feature, Schema, stored
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 _CHUNK_ROWS = 4096
+_SURE_DIGITS = 15  # that a float64 holds whatever they are
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _NUMBER = re.compile(
     r"[+-]?(([1-9][0-9]*|0)?\.[0-9]+|([1-9][0-9]*|0)\.?)([eE][+-]?[0-9]+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE
@@ -186,12 +187,14 @@ class _Kind:
 def _is_float(cell: str) -> bool:
     """Whether a cell is a number that loses no digit before the point as float64.
 
-    "007" is none, nor is 2**63 + 1, nor 1e400, which is past its range.
+    "007" is none, nor is 2**63 + 1, nor 12345678901234567.5, nor 1e400, which is past its range.
     """
     digits = cell.lstrip("+-")
     if not _NUMBER.fullmatch(cell) or (digits[0].lower() not in "ni" and math.isinf(float(digits))):
         return False
-    return not (digits.isdigit() and int(float(digits)) != int(digits))
+    whole = digits.partition(".")[0]
+    long = len(whole) > _SURE_DIGITS and whole.isdigit() and "e" not in digits.lower()
+    return not (long and int(float(digits)) != int(whole))
 
 
 class _Table:
