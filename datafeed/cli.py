@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -42,6 +43,7 @@ _EXIT_CODES: tuple[tuple[tuple[type[DatafeedError], ...], int], ...] = (
     ((CorruptData, ShardMissing), 5),
 )
 _INTERRUPTED = 130
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of standard output: elsewhere it is an OutputFull
 
 
 class _Commands(click.Group):
@@ -69,14 +71,24 @@ class _Commands(click.Group):
                 raise
             _fail("interrupted", _INTERRUPTED)
         except BrokenPipeError:
-            # Whoever read the output, such as `head`, has had enough. Python would complain once more at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # Whoever read the output, such as `head`, has had enough.
+            _drop_output()
             ctx.exit(0)
+        except OSError as exc:
+            if ctx.params["debug"] or exc.errno not in _NO_ROOM:
+                raise
+            _drop_output()
+            _fail(f"standard output cannot be written: {exc.strerror}; free some, or send it elsewhere", 4)
 
 
 def exit_code(error: DatafeedError) -> int:
     """Return the exit code that stands for an error."""
     return next((code for kinds, code in _EXIT_CODES if isinstance(error, kinds)), 1)
+
+
+def _drop_output() -> None:
+    """Forget what could not be written, or Python would complain once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(text: str, code: int) -> NoReturn:

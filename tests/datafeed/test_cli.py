@@ -137,6 +137,20 @@ def test_ctrl_c_exits_130(tmp_path: Path) -> None:
     assert (process.returncode, shown) == (130, "error: interrupted\n")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="NOT TESTED: there is no /dev/full")
+@pytest.mark.parametrize("command", ["info", "cat"])
+def test_a_full_standard_output_is_one_line(tmp_path: Path, command: str) -> None:
+    """Whether the write fails at once or what is left of it at exit."""
+    tiny.write_dataset(str(tmp_path))
+    program = "import sys; from datafeed.cli import main; sys.exit(main())"
+    with open("/dev/full", "wb") as full:
+        args = [sys.executable, "-c", program, command, str(tmp_path)]
+        done = subprocess.run(args, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    lines = done.stderr.decode().splitlines()
+    assert (done.returncode, len(lines)) == (4, 1)
+    assert lines[0].startswith("error: standard output cannot be written: No space left")
+
+
 def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     """`datafeed cat ... | head` ends in silence."""
     tiny.write_dataset(str(tmp_path), shards=4, blocks=50, records=50)
