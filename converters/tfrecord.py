@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from datafeed.converters.examples import Places, Reader, sound_rows
 from datafeed.converters.listing import list_files, read_head, stamp
-from datafeed.converters.names import shown
+from datafeed.converters.names import FirstBad, shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.record_pieces import (
     Piece,
@@ -104,9 +104,10 @@ class TFRecords:
             return self.given.features
         begins = [unit for unit in self.units() if _span(unit)[0] == 0][:_SAMPLE_FILES]
         each = -(-SAMPLE_RECORDS // len(begins))
-        records = [record for unit in begins for record in islice(_records(unit), each)]
+        bad = FirstBad()
+        records = [record for unit in begins for record in islice(_records(unit, bad), each)]
         if not records:
-            raise EmptySource(f"{shown(self.path)}: no record can be read in the first {len(begins)} files")
+            raise EmptySource(f"{shown(self.path)}: no record of the first {len(begins)} files can be read{bad.ending}")
         return _infer(records, shown(self.path))
 
     def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
@@ -178,14 +179,10 @@ def _pieces(unit: Unit, on_bad: OnBad) -> Iterator[Piece]:
         on_bad(BadItem(shown(path), f"the rest of it cannot be read: {exc}"))
 
 
-def _records(unit: Unit) -> Iterator[memoryview]:
-    """Yield the records of a unit that are sound; reading will come to the others."""
-    for piece in _pieces(unit, _pass_over):
+def _records(unit: Unit, on_bad: OnBad) -> Iterator[memoryview]:
+    """Yield the records of a unit that are sound; those of a wrong checksum are left for `read` to report."""
+    for piece in _pieces(unit, on_bad):
         yield from (piece.payload(row) for row in range(len(piece)) if piece.is_sound(row))
-
-
-def _pass_over(_: BadItem) -> None:
-    """Leave it for `read` to report."""
 
 
 def _infer(records: list[memoryview], where: str) -> tuple[Feature, ...]:

@@ -227,6 +227,13 @@ def test_records_written_in_other_forms_are_read(tmp_path: Path) -> None:
     assert not bad
 
 
+def test_f92_files_of_bad_records_alone_name_the_first(tmp_path: Path) -> None:
+    """That there is no record is told with what is wrong with the first."""
+    (tmp_path / "t.tfrecord").write_bytes(b"text of some other kind")
+    with pytest.raises(EmptySource, match=r"can be read; the first bad item is .*t\.tfrecord: record 0, byte 0"):
+        TFRecords(str(tmp_path), PLAIN).schema()
+
+
 def test_f93_a_list_always_empty_at_first_may_fill_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No length is concluded from none; a feature without a kind is no feature."""
     monkeypatch.setattr(tfrecord, "SAMPLE_RECORDS", 2)
