@@ -20,7 +20,7 @@ from datafeed.kernels.headers cimport (
     DF_FIXED, DF_LIST, DF_NO_MEMORY, DF_OK, DF_ONE, DF_RAGGED, DF_STRANGERS, DF_VALUE, df_block, df_column, df_crc,
     df_crc_table_only, df_fault, df_fill, df_has_instruction, df_locate, df_make_nodes, df_make_slots, df_mask,
     df_no_fault, df_node, df_out, df_parse, df_put_rows, df_range, df_record, df_row, df_schema, df_setup, df_size_rows,
-    df_sized, df_span, df_spec, df_total, df_walk, df_walked,
+    df_frame_decode, df_sized, df_span, df_spec, df_total, df_walk, df_walked, df_zstd, df_zstd_setup,
 )
 from datafeed.kernels.arrays cimport address_of, checked_array, indices_array, take_columns
 from datafeed.kernels.reasons cimport unfit, walk_reason
@@ -33,10 +33,12 @@ from datafeed.columns import Column, Parsed
 from datafeed.errors import CorruptRecord, SchemaError
 
 df_setup()
+df_zstd_setup()
 
 cdef object _INT64 = np.dtype(np.int64)
 cdef object _BOOL = np.dtype(np.bool_)
 cdef object _UINT8 = np.dtype(np.uint8)
+cdef object _UINT32 = np.dtype(np.uint32)
 
 
 cdef class _Memory:
@@ -79,63 +81,8 @@ def _crc32c_has_instruction():
     return bool(df_has_instruction)
 
 
-# The lengths of a block are walked in a few microseconds: to let go of the GIL and wait for it again takes longer.
-cdef enum:
-    DF_SHORT_WALK = 1048576
-
-
-# Outside the garbage collector, whose tp_clear drops the exporter of a Py_buffer without releasing the export. A
-# block refers to bytes alone, so no cycle leads through it.
-@cython.no_gc
-cdef class Block:
-    cdef Py_buffer _view
-    cdef bint _held
-    cdef object _memory
-    cdef df_walked _walked
-    cdef df_block _block
-
-    def __cinit__(self, raw, Py_ssize_t records=-1, *, bint check_payload=False):
-        cdef int code
-        PyObject_GetBuffer(raw, &self._view, PyBUF_SIMPLE)
-        self._held = True
-        if check_payload or self._view.len > DF_SHORT_WALK:
-            with nogil:
-                code = df_walk(<const uint8_t *>self._view.buf, <uint64_t>self._view.len, records, check_payload,
-                               &self._walked)
-        else:
-            code = df_walk(<const uint8_t *>self._view.buf, <uint64_t>self._view.len, records, False, &self._walked)
-        if code == DF_NO_MEMORY:
-            raise MemoryError("no memory for a block's record offsets")
-        if code != DF_OK:
-            raise CorruptRecord(walk_reason(code, &self._walked, self._view.len, records), record=self._walked.count,
-                                offset=self._walked.offset)
-        self._block.data = <const uint8_t *>self._view.buf
-        self._block.nbytes = <uint64_t>self._view.len
-        self._block.records = self._walked.records
-        self._block.count = self._walked.count
-        self._memory = memoryview(raw).toreadonly().cast("B") if self._view.len else memoryview(b"")
-
-    def __dealloc__(self):
-        free(self._walked.records)
-        if self._held:
-            PyBuffer_Release(&self._view)
-
-    @property
-    def nbytes(self):
-        return self._view.len
-
-    @property
-    def raw(self):
-        return self._memory
-
-    def __len__(self):
-        return <Py_ssize_t>self._walked.count
-
-    def record(self, Py_ssize_t row):
-        if row < 0 or <uint64_t>row >= self._walked.count:
-            raise IndexError(f"record {row} of a block of {self._walked.count} records")
-        cdef df_record found = self._walked.records[row]
-        return self._memory[found.offset:found.offset + found.length]
+include "kernels/block.pxi"
+include "kernels/decoder.pxi"
 
 
 cdef class _Layout:

@@ -6,7 +6,7 @@ import struct
 import threading
 from collections.abc import Callable
 
-from datafeed._native import Block, crc32c
+from datafeed._native import Block, Decoder, crc32c
 from datafeed.blockindex import BlockIndex
 from datafeed.buffers import BufferPool
 from datafeed.diagnose import diagnose
@@ -51,6 +51,7 @@ class BlockReader:
         self._manifest = manifest
         self._index = index
         self._buffers = BufferPool(manifest.header.block_size)
+        self._decoder = Decoder(index.stored, index.raw, index.records, index.checksum)
         self._names = [shard.name for shard in manifest.shards]
         self._once: Callable[[int, int], list[Block]] = self._frames if manifest.codec == "zstd" else self._plain
 
@@ -92,31 +93,34 @@ class BlockReader:
 
     def _frames(self, start: int, stop: int) -> list[Block]:
         index = self._index
-        stored = index.stored[start:stop].tolist()
-        name = self._names[index.shard[start]]
         offset = int(index.offset[start])
-        data = _scratch.take(sum(stored))
-        self._store.read_into(name, offset, data)
-        facts = zip(
-            stored,
-            index.raw[start:stop].tolist(),
-            index.records[start:stop].tolist(),
-            index.checksum[start:stop].tolist(),
-            strict=True,
-        )
+        data = _scratch.take(int(index.offset[stop - 1]) + int(index.stored[stop - 1]) - offset)
+        self._store.read_into(self._names[index.shard[start]], offset, data)
+        blocks = self._decoder.decode(data, start, stop, self._buffers.take)
+        return self._each_frame(data, start, stop) if blocks is None else blocks
+
+    def _each_frame(self, data: memoryview, start: int, stop: int) -> list[Block]:
+        """Decode frame by frame, which says what is wrong with which: where there is no decoder, or it gave up."""
+        index = self._index
         blocks: list[Block] = []
         position = 0
         try:
-            for nbytes, raw, records, checksum in facts:
-                end = position + nbytes
-                frame = data[position:end]
+            for nbytes, raw, records, checksum in zip(
+                index.stored[start:stop].tolist(),
+                index.raw[start:stop].tolist(),
+                index.records[start:stop].tolist(),
+                index.checksum[start:stop].tolist(),
+                strict=True,
+            ):
+                frame = data[position : position + nbytes]
                 check_place(frame, raw, checksum)
                 into = self._buffers.take(raw)
                 decompress_into(frame, into)
                 blocks.append(Block(into, records))
-                position = end
+                position += nbytes
         except CorruptData as exc:
-            raise _placed(exc, self._in_shard(start + len(blocks)), offset + position) from exc
+            at = int(index.offset[start]) + position
+            raise _placed(exc, self._in_shard(start + len(blocks)), at) from exc
         return blocks
 
     def _plain(self, start: int, stop: int) -> list[Block]:

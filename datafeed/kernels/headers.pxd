@@ -110,3 +110,14 @@ cdef extern from "kernels/example_measure.h":
 cdef extern from "kernels/example_write.h":
     int df_put_rows(const df_schema *schema, const df_column *columns, uint64_t start, const df_sized *sized,
                     uint8_t *p, df_fault *fault) noexcept nogil
+
+cdef extern from "kernels/zstd.h":
+    ctypedef struct df_zstd_library:
+        void *(*create)() noexcept nogil
+        size_t (*free)(void *context) noexcept nogil
+        unsigned version
+    const df_zstd_library df_zstd
+
+    void df_zstd_setup() noexcept
+    int df_frame_decode(void *context, const uint8_t *frame, uint64_t nbytes, uint32_t checksum, uint8_t *into,
+                        uint64_t raw) noexcept nogil

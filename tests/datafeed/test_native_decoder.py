@@ -1,0 +1,231 @@
+"""Check the decoder of runs against decoding frame by frame, on whole and on hostile bytes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import oracle
+import pytest
+import tiny
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datafeed._native import Block, Decoder, _zstd_version
+from datafeed.errors import CorruptData, SchemaError
+from datafeed.frames import check_header, checksum, compress, decompress_into
+
+needs_libzstd = pytest.mark.skipif(not _zstd_version(), reason="no libzstd on this system")
+Records = Sequence[bytes]
+
+
+@dataclass
+class Run:
+    """Hold consecutive frames, and the columns of the index that describe them."""
+
+    frames: list[bytes]
+    raw: npt.NDArray[np.int64]
+    records: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, blocks: Sequence[Records], level: int = 1) -> Run:
+        """Make a run of blocks of records."""
+        raws = [b"".join(map(oracle.frame, records)) for records in blocks]
+        return cls(
+            [compress(raw, level) for raw in raws],
+            np.array([len(raw) for raw in raws], np.int64),
+            np.array([len(records) for records in blocks], np.int64),
+        )
+
+    @property
+    def data(self) -> bytes:
+        """The frames, end to end."""
+        return b"".join(self.frames)
+
+    def decoder(self) -> Decoder:
+        """Return the decoder of the run."""
+        stored = np.array([len(frame) for frame in self.frames], np.int64)
+        sums = np.array([checksum(frame) for frame in self.frames], np.uint32)
+        return Decoder(stored, self.raw, self.records, sums)
+
+
+def records_of(blocks: list[Block]) -> list[list[bytes]]:
+    """Return the records of blocks."""
+    return [[bytes(block.record(row)) for row in range(len(block))] for block in blocks]
+
+
+SMALL_RECORDS = [[b"one", b"two" * 30], [b"", b"x" * 300]]
+SMALL = Run.of(SMALL_RECORDS)
+
+
+@needs_libzstd
+@given(st.lists(st.lists(st.binary(max_size=400), min_size=1, max_size=40), min_size=1, max_size=8), st.integers(-1, 3))
+def test_decode_when_frames_are_whole(blocks: list[list[bytes]], level: int) -> None:
+    """Every record of every block comes back, whatever part of the run is asked for."""
+    run = Run.of(blocks, level)
+    decoder = run.decoder()
+    for start in range(len(blocks)):
+        found = decoder.decode(b"".join(run.frames[start:]), start, len(blocks), bytearray)
+        assert found is not None
+        assert records_of(found) == blocks[start:]
+
+
+@needs_libzstd
+@pytest.mark.parametrize("nbytes", [1, 239, 240, 241, 65_000, 65_775, 65_776, 65_777, 200_000])
+@pytest.mark.parametrize("kind", ["noise", "zeros"])
+def test_decode_when_the_content_size_takes_other_widths(nbytes: int, kind: str) -> None:
+    """Frames of one, two and four bytes of content size, of raw, compressed and repeated blocks."""
+    record = np.random.default_rng(3).bytes(nbytes) if kind == "noise" else bytes(nbytes)
+    run = Run.of([[record]])
+    found = run.decoder().decode(run.data, 0, 1, bytearray)
+    assert found is not None
+    assert records_of(found) == [[record]]
+
+
+@needs_libzstd
+def test_f46_decode_when_any_bit_flips() -> None:
+    """A flip anywhere in a run is found, but for the bits that libzstd reads nothing from, two in each frame."""
+    decoder = SMALL.decoder()
+    silent = 0
+    for bit in range(8 * len(SMALL.data)):
+        data = bytearray(SMALL.data)
+        data[bit // 8] ^= 1 << bit % 8
+        found = decoder.decode(bytes(data), 0, 2, bytearray)
+        silent += found is not None
+        assert found is None or records_of(found) == SMALL_RECORDS, bit
+    assert silent <= 4
+
+
+@needs_libzstd
+def test_decode_when_cut_at_every_length() -> None:
+    """A run that ends early is found."""
+    decoder = SMALL.decoder()
+    for end in range(len(SMALL.data)):
+        assert decoder.decode(SMALL.data[:end], 0, 2, bytearray) is None, end
+
+
+@needs_libzstd
+@given(st.data())
+def test_decode_when_bytes_are_hostile(data: st.DataObject) -> None:
+    """What frame by frame is refused is refused; what is not gives the same records, or is left to that way."""
+    frame = bytearray(SMALL.frames[0])
+    at = data.draw(st.integers(4, len(frame) - 5))
+    frame[at:at] = data.draw(st.binary(max_size=6))
+    for place in data.draw(st.lists(st.integers(4, len(frame) - 5), max_size=4)):
+        frame[place] = data.draw(st.integers(0, 255))
+    run = Run([bytes(frame)], SMALL.raw[:1], SMALL.records[:1])
+    found = run.decoder().decode(run.data, 0, 1, bytearray)
+    try:
+        check_header(frame, int(run.raw[0]))
+        into = memoryview(bytearray(int(run.raw[0])))
+        decompress_into(memoryview(run.data), into)
+        expected = records_of([Block(into, 2)])
+    except CorruptData:
+        assert found is None
+    else:
+        assert found is None or records_of(found) == expected
+
+
+@needs_libzstd
+@pytest.mark.parametrize("column", ["stored", "raw", "records", "checksum"])
+@pytest.mark.parametrize("by", [-1, 1])
+def test_decode_when_the_index_says_otherwise(column: str, by: int) -> None:
+    """A frame of another size, checksum or count than the index names is found."""
+    columns = {
+        "stored": np.array([len(frame) for frame in SMALL.frames], np.int64),
+        "raw": SMALL.raw.copy(),
+        "records": SMALL.records.copy(),
+        "checksum": np.array([checksum(frame) for frame in SMALL.frames], np.uint32),
+    }
+    columns[column][1:] += np.array([by]).astype(columns[column].dtype)
+    decoder = Decoder(columns["stored"], columns["raw"], columns["records"], columns["checksum"])
+    assert decoder.decode(SMALL.data, 0, 2, bytearray) is None
+    assert decoder.decode(SMALL.data, 0, 1, bytearray) is not None
+
+
+@needs_libzstd
+@pytest.mark.parametrize("extra", [-(2**63), -(2**62), -1, 0])
+def test_decode_when_sizes_are_none(extra: int) -> None:
+    """A size of zero or below is refused before memory is asked for."""
+    wrong, one = np.array([extra], np.int64), np.array([1], np.int64)
+    sums = np.zeros(1, np.uint32)
+    for stored, raw in ((wrong, one), (one, wrong)):
+        assert Decoder(stored, raw, one, sums).decode(SMALL.data, 0, 1, bytearray) is None
+
+
+@needs_libzstd
+def test_decode_leaves_frames_of_other_forms_to_the_other_way() -> None:
+    """A frame without its content size, or with a window, is not the writer's: whoever wants to know looks again."""
+    raw = b"".join(map(oracle.frame, [b"one"]))
+    streamed = zstandard.ZstdCompressor(write_checksum=True, write_content_size=False).compress(raw)
+    run = Run([streamed], np.array([len(raw)], np.int64), np.array([1], np.int64))
+    assert run.decoder().decode(run.data, 0, 1, bytearray) is None
+
+
+@needs_libzstd
+@pytest.mark.parametrize(("start", "stop"), [(-1, 1), (0, 3), (1, 1), (2, 1), (2, 3)])
+def test_decode_when_there_are_no_such_blocks(start: int, stop: int) -> None:
+    """Blocks outside the index are a mistake of the caller."""
+    with pytest.raises(ValueError, match=f"blocks {start} to {stop} of 2"):
+        SMALL.decoder().decode(SMALL.data, start, stop, bytearray)
+
+
+@needs_libzstd
+@pytest.mark.parametrize("take", [bytes, lambda nbytes: bytearray(nbytes - 1), lambda nbytes: bytearray(nbytes + 1)])
+def test_decode_when_the_memory_is_not_as_asked(take: object) -> None:
+    """Memory that is read-only or of another size is not written to."""
+    with pytest.raises(ValueError, match="expected a writable buffer of "):
+        SMALL.decoder().decode(SMALL.data, 0, 2, take)  # type: ignore[arg-type]  # what is tested
+
+
+def test_decoder_when_columns_do_not_fit() -> None:
+    """Columns of another dtype or of other lengths are refused."""
+    good, sums = np.ones(2, np.int64), np.zeros(2, np.uint32)
+    with pytest.raises(SchemaError, match="stored: expected a 1-D int64 array"):
+        Decoder(good.astype(np.int32), good, good, sums)  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(ValueError, match="one length"):
+        Decoder(good, good, good, sums[:1])
+
+
+@needs_libzstd
+def test_decode_on_many_threads_at_once() -> None:
+    """Threads share one decoder."""
+    run = Run.of([[bytes([number]) * 70_000] for number in range(16)])
+    decoder = run.decoder()
+
+    def decode(number: int) -> list[list[bytes]]:
+        found = decoder.decode(run.frames[number], number, number + 1, bytearray)
+        assert found is not None
+        return records_of(found)
+
+    with ThreadPoolExecutor(8) as pool:
+        for number, found in zip(list(range(16)) * 8, pool.map(decode, list(range(16)) * 8), strict=True):
+            assert found == [[bytes([number]) * 70_000]]
+
+
+_READ = """
+import sys
+from datafeed._native import _zstd_version
+from datafeed.dataset import Dataset
+dataset = Dataset(sys.argv[1])
+print(_zstd_version(), [bytes(block.record(0)) for block in dataset.reader.read_run(0, 2)] != [])
+"""
+
+
+def test_reading_without_libzstd(tmp_path: Path) -> None:
+    """Where the system's libzstd cannot be loaded, frames are decompressed by the package zstandard."""
+    tiny.write_dataset(str(tmp_path / "data"))
+    for name in ("libzstd.so.1", "libzstd.1.dylib"):
+        (tmp_path / name).write_bytes(b"no library")
+    search = {"LD_LIBRARY_PATH": str(tmp_path), "DYLD_LIBRARY_PATH": str(tmp_path)}
+    found = subprocess.run(
+        [sys.executable, "-c", _READ, str(tmp_path / "data")], env=search, check=True, capture_output=True, text=True
+    )
+    assert found.stdout.split() == ["0", "True"]
