@@ -27,19 +27,14 @@ def scan_blocks(store: Store, name: str, stored: U32, feed: _Feed) -> Iterator[m
         TruncatedShard: The shard ends too early; the blocks before were yielded.
     """
     start = 0
-    run: list[int] = []
-    for nbytes in [*stored.tolist(), None]:
-        if nbytes is not None:
-            run.append(nbytes)
-        if run and (nbytes is None or sum(run) >= _RUN_NBYTES):
-            # A run cut by the end of the file is read block by block, so that whole ones are still seen.
-            whole = start + sum(run) <= store.size(name)
-            for part in [run] if whole else [[size] for size in run]:
-                data = memoryview(store.read_range(name, start, start + sum(part)))
-                feed(data)
-                yield from _cut(data, part)
-                start += data.nbytes
-            run = []
+    for run in _runs(stored.tolist()):
+        # A run cut by the end of the file is read block by block, so that whole ones are still seen.
+        whole = start + sum(run) <= store.size(name)
+        for part in [run] if whole else [[nbytes] for nbytes in run]:
+            data = memoryview(store.read_range(name, start, start + sum(part)))
+            feed(data)
+            yield from _cut(data, part)
+            start += data.nbytes
 
 
 def scan_rest(store: Store, name: str, start: int, feed: _Feed) -> int:
@@ -48,6 +43,20 @@ def scan_rest(store: Store, name: str, start: int, feed: _Feed) -> int:
     for begin in range(start, nbytes, _RUN_NBYTES):
         feed(memoryview(store.read_range(name, begin, min(begin + _RUN_NBYTES, nbytes))))
     return nbytes
+
+
+def _runs(sizes: list[int]) -> Iterator[list[int]]:
+    """Cut the sizes of blocks into runs that are read at once."""
+    run: list[int] = []
+    total = 0
+    for nbytes in sizes:
+        run.append(nbytes)
+        total += nbytes
+        if total >= _RUN_NBYTES:
+            yield run
+            run, total = [], 0
+    if run:
+        yield run
 
 
 def _cut(data: memoryview, sizes: list[int]) -> Iterator[memoryview]:
