@@ -29,6 +29,7 @@ from datafeed.converters.options import SourceOptions
 from datafeed.converters.rows import chunk_of
 from datafeed.converters.source import Chunk, OnBad, Unit
 from datafeed.errors import BadItem, ConfigError, EmptySource, SourceError
+from datafeed.packing import packing
 from datafeed.schema import Feature, Schema, stored
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -261,7 +262,7 @@ def _opened(path: str) -> Iterator[_Table]:
     with ExitStack() as files:
         try:
             file = files.enter_context(open(path, "rb"))
-            packed = file.peek(2)[:2] == b"\x1f\x8b"
+            packed = packing(file.peek(4)) == "gzip"
             data = cast("IO[bytes]", files.enter_context(gzip.GzipFile(fileobj=file))) if packed else file
             text = files.enter_context(io.TextIOWrapper(data, "utf-8-sig", errors="surrogateescape", newline=""))
             table = _Table(path, text)

@@ -17,7 +17,7 @@ from datafeed.converters import csv, image_listing, jsonl, parquet
 from datafeed.converters.csv import Csv
 from datafeed.converters.image_folder import ImageFolder
 from datafeed.converters.jsonl import JsonLines
-from datafeed.converters.listing import Walk, list_files, read_head
+from datafeed.converters.listing import Walk, list_files, read_head, refuse_zstd
 from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.parquet import Parquet
@@ -26,6 +26,7 @@ from datafeed.converters.source import Source
 from datafeed.converters.tfrecord import NAMES, TFRecords
 from datafeed.errors import ConfigError, EmptySource, SourceError
 from datafeed.infer import image_media
+from datafeed.packing import packing
 
 KINDS: dict[str, Callable[[str, SourceOptions], Source]] = {
     "images": ImageFolder,
@@ -40,6 +41,7 @@ _SUFFIXES = {
     "csv": csv.SUFFIXES,
     "jsonl": jsonl.SUFFIXES,
 }
+_ZSTD = (".zst", ".zstd")
 _LOOK_FILES = 2000
 _LOOK_CONTENTS = 20
 _HEAD_NBYTES = 4096
@@ -60,12 +62,15 @@ def open_source(path: str, kind: str | None, options: SourceOptions) -> Source:
         ConfigError: There is no such kind.
         SourceNotFound: Nothing is there.
         EmptySource: There is no file.
-        SourceError: The kind is unclear, or it is a dataset of ours already.
+        SourceError: The kind is unclear, it is a dataset of ours already, or a file is packed with zstd.
     """
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"unknown kind of source {kind!r}; there are {', '.join(KINDS)}")
     _refuse_converted(path)
-    return KINDS[_detect(path) if kind is None else kind](path, options)
+    files = _first_files(path)
+    kind = _detect(path, files) if kind is None else kind
+    _refuse_zstd(path, files, kind)
+    return KINDS[kind](path, options)
 
 
 def _refuse_converted(path: str) -> None:
@@ -80,11 +85,23 @@ def _refuse_converted(path: str) -> None:
         )
 
 
-def _detect(path: str) -> str:
-    """Return the one kind of the files there."""
+def _first_files(path: str) -> list[str]:
     folder = os.path.isdir(path)
     names = (entry.path for entry in Walk().files(path)) if folder else iter(list_files(path, ()))
-    files = list(islice(names, _LOOK_FILES))
+    return list(islice(names, _LOOK_FILES))
+
+
+def _refuse_zstd(path: str, files: list[str], kind: str) -> None:
+    """Refuse files packed with zstd: of a folder those named as the kind, elsewhere any."""
+    folder = os.path.isdir(path)
+    for number, file in enumerate(files):
+        looked_at = number < _LOOK_CONTENTS or file.lower().endswith(_ZSTD)
+        if looked_at and os.path.isfile(file) and (not folder or _kind_by_name(file) == kind):
+            refuse_zstd(file, read_head(file, 4))
+
+
+def _detect(path: str, files: list[str]) -> str:
+    """Return the one kind of the files there."""
     if not files:
         raise EmptySource(f"no file in {shown(path)}: expected {', '.join(KINDS)} files")
     found = Counter(kind for file in files if (kind := _kind_by_name(file)))
@@ -107,6 +124,7 @@ def _suffixes(files: list[str]) -> str:
 
 def _kind_by_name(path: str) -> str | None:
     name = os.path.basename(path).lower()
+    name = next((name.removesuffix(suffix) for suffix in _ZSTD if name.endswith(suffix)), name)
     kind = next((kind for kind, suffixes in _SUFFIXES.items() if name.endswith(suffixes)), None)
     return "tfrecord" if kind is None and NAMES.search(name) else kind
 
@@ -115,8 +133,9 @@ def _kind_by_content(path: str) -> str | None:
     if not os.path.isfile(path):
         return None
     head = read_head(path, _HEAD_NBYTES)
-    if head[:2] == b"\x1f\x8b":
+    if packing(head) == "gzip":
         head = _unpacked(head)
+    refuse_zstd(path, head)
     if head[:4] == b"PAR1":
         return "parquet"
     if image_media(head[:16]):

@@ -23,6 +23,7 @@ from datafeed.converters.options import SourceOptions
 from datafeed.converters.rows import chunk_of
 from datafeed.converters.source import Chunk, OnBad, Unit
 from datafeed.errors import BadItem, ConfigError, EmptySource, SourceError
+from datafeed.packing import packing
 from datafeed.schema import Feature, Schema, stored
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
@@ -103,7 +104,7 @@ class JsonLines:
         units = []
         for path in files:
             try:
-                units += [_whole(path)] if read_head(path, 2) == b"\x1f\x8b" else list(_ranges(path))
+                units += [_whole(path)] if packing(read_head(path, 4)) == "gzip" else list(_ranges(path))
             except OSError as exc:
                 raise SourceError(f"{shown(path)} cannot be read: {exc.strerror}") from exc
         return units

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import glob
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from datafeed.converters.names import shown
 from datafeed.converters.source import Stamp
 from datafeed.errors import SourceError, SourceNotFound
+from datafeed.packing import packing
 
 _NEXT = "make it readable, or take it out"
 
@@ -38,6 +40,21 @@ def read_head(path: str, nbytes: int) -> bytes:
             return file.read(nbytes)
     except OSError as exc:
         raise SourceError(f"cannot read {shown(path)}: {exc.strerror}; {_NEXT}") from exc
+
+
+def refuse_zstd(path: str, head: bytes) -> None:
+    """Refuse a file that is packed with zstd, which no source reads.
+
+    Args:
+        path: The file.
+        head: Its first bytes, four or more.
+
+    Raises:
+        SourceError: It is; the message says how to unpack it.
+    """
+    if packing(head) == "zstd":
+        command = f"zstd -d {shlex.quote(shown(path))}"
+        raise SourceError(f"{shown(path)} is packed with zstd, which no source reads: unpack it with `{command}` first")
 
 
 def list_files(path: str, suffixes: Sequence[str]) -> list[str]:

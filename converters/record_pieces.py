@@ -109,15 +109,6 @@ def is_plain(head: bytes) -> bool:
     return len(head) >= HEAD_NBYTES and not record_length(head[:HEAD_NBYTES])[1]
 
 
-def packing(head: bytes) -> str:
-    """Return how a file is packed, by its first 12 bytes: "gzip", "zlib", or nothing where it is plain."""
-    if is_plain(head):
-        return ""
-    if head[:2] == b"\x1f\x8b":
-        return "gzip"
-    return "zlib" if head[:1] == b"\x78" and int.from_bytes(head[:2]) % 31 == 0 else ""
-
-
 def plain(file: BinaryIO, nbytes: int) -> Iterator[bytes]:
     """Yield the next bytes of a file, `nbytes` in all or up to its end."""
     while nbytes > 0 and (data := file.read(min(nbytes, READ_NBYTES))):

@@ -19,13 +19,12 @@ from itertools import islice
 from typing import ClassVar
 
 from datafeed.converters.examples import Places, Reader, sound_rows
-from datafeed.converters.listing import list_files, read_head, stamp
+from datafeed.converters.listing import list_files, read_head, refuse_zstd, stamp
 from datafeed.converters.names import FirstBad, shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.record_pieces import (
     Piece,
     is_plain,
-    packing,
     pieces,
     plain,
     record_length,
@@ -35,6 +34,7 @@ from datafeed.converters.source import Chunk, OnBad, Stamp, Unit
 from datafeed.errors import BadItem, CorruptRecord, EmptySource, SchemaError, SourceError
 from datafeed.framing import FRAMING_NBYTES, HEAD_NBYTES
 from datafeed.infer import infer_schema
+from datafeed.packing import packing
 from datafeed.schema import Feature, Schema, stored
 
 NAMES = re.compile(r"[.-](tfrecords?|tfrec|record)(-\d+-of-\d+)?(\.gz|\.zlib)?$", re.IGNORECASE)
@@ -139,7 +139,9 @@ def _is_records(path: str) -> bool:
 def _cut(file: Stamp) -> Iterator[Unit]:
     """Yield the units of a file; a part's detail is (its first byte, its end, its first record's number)."""
     with open(file.path, "rb", buffering=2**14) as data:
-        if packing(data.read(HEAD_NBYTES)):
+        head = data.read(HEAD_NBYTES)
+        if not is_plain(head) and packing(head):
+            refuse_zstd(file.path, head)
             yield Unit(file.path, file.nbytes * _GROWTH, (file,))
             return
         start = first = number = position = 0

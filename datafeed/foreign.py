@@ -22,11 +22,12 @@ from datafeed.errors import (
     OutputDiffers,
     RecordTooLarge,
 )
-from datafeed.frames import MAGIC, zstd_version
+from datafeed.frames import zstd_version
 from datafeed.framing import FRAMING_NBYTES, LARGEST_NBYTES
 from datafeed.header import canonical, make_header
 from datafeed.infer import infer_schema
 from datafeed.manifest import INDEX_NAME, MANIFEST_NAME, Manifest, check_name, read_manifest
+from datafeed.packing import packing
 from datafeed.schema import Schema
 from datafeed.seektable import BlockColumns
 from datafeed.shard import ShardInfo
@@ -101,22 +102,15 @@ def _is_tfrecord(store: Store, name: str) -> bool:
     head = store.read_range(name, 0, min(nbytes, _HEAD.size))
     if not nbytes or (nbytes >= _HEAD.size and _HEAD.unpack(head)[1] == masked_crc32c(head[:8])):
         return named_so or bool(nbytes)
-    packed = _compression(head)
+    packed = packing(head)
     if packed and (named_so or ".tfrec" in name):
-        raise NotAShard(f"it is compressed ({packed}), which has no random access: run `datafeed convert`", shard=name)
+        advice = "unpack it with `zstd -d`" if packed == "zstd" else "run `datafeed convert`"
+        raise NotAShard(f"it is packed with {packed}, which has no random access: {advice}", shard=name)
     if named_so:
         reason = f"expected a TFRecord, whose length carries its CRC, found {head!r} in {nbytes} bytes"
         raise CorruptRecord(reason, shard=name, record=0, offset=0)
     _LOG.info("%r holds no TFRecords: left alone", name)
     return False
-
-
-def _compression(head: bytes) -> str:
-    if head[:2] == b"\x1f\x8b":
-        return "gzip"
-    if head[:4] == MAGIC.to_bytes(4, "little"):
-        return "zstd"
-    return "zlib" if head[:1] == b"\x78" and int.from_bytes(head[:2]) % 31 == 0 else ""
 
 
 def _report_collisions(names: list[str]) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_WINDOW = 128 * 2**20
 MAGIC = 0xFD2FB528
-_SKIPPABLE = 0x184D2A5
+SKIPPABLE = 0x184D2A5  # the upper 28 bits of 16 magic numbers
 # Content size in 4 bytes, one segment, checksum, no dictionary: the descriptor of every frame of 64 KiB to 4 GiB.
 _USUAL = 0xA4
 _USUAL_NBYTES = 9
@@ -151,7 +151,7 @@ def check_header(frame: Buffer, raw_size: int) -> int:
     """
     head = bytes(memoryview(frame)[:18])
     magic = int.from_bytes(head[:4], "little")
-    if magic >> 4 == _SKIPPABLE:
+    if magic >> 4 == SKIPPABLE:
         raise CorruptFrame("expected a block's zstd frame, found a skippable frame")
     if magic != MAGIC:
         raise NotAShard(f"expected a zstd frame (28 b5 2f fd), found {head[:4].hex(' ')!r}: {head!r}")

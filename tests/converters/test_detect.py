@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+import zstandard
 from tiny import framed
 
 from datafeed.converters.detect import KINDS, open_source
@@ -76,6 +77,28 @@ def test_content_tells_the_kind_when_the_name_does_not(tmp_path: Path, kind: str
 def test_compressed_content_tells_the_kind(tmp_path: Path, kind: str) -> None:
     """Behind gzip's own first bytes."""
     assert told(put(tmp_path / "data", gzip.compress(HEADS[kind]))) == kind
+
+
+@pytest.mark.parametrize("kind", [None, *KINDS])
+@pytest.mark.parametrize("name", ["a.csv.zst", "a.tfrecord.ZST", "a.jsonl", "data"])
+def test_a_file_packed_with_zstd_is_refused(tmp_path: Path, name: str, kind: str | None) -> None:
+    """By its content, as a file and by a pattern, whatever its name and the kind asked for; it says what to do."""
+    path = put(tmp_path / name, zstandard.compress(b"a,b\n1,2\n"))
+    for asked in (path, tmp_path / "*a*"):
+        with pytest.raises(SourceError, match=f"{name} is packed with zstd.*unpack it with `zstd -d {path}`"):
+            told(asked, kind)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl", "tfrecord"])
+def test_a_file_packed_with_zstd_is_not_lost_among_others(tmp_path: Path, kind: str) -> None:
+    """A folder's files of the kind are all converted, or none is; of another kind, they are passed over."""
+    put(tmp_path / f"a.{kind}", HEADS.get(kind, b"a,b\n1,2\n"))
+    packed = put(tmp_path / "notes.txt.zst", zstandard.compress(b"notes"))
+    assert told(tmp_path) == told(tmp_path, kind) == kind
+    packed.rename(tmp_path / f"b.{kind}.zst")
+    for asked in (None, kind):
+        with pytest.raises(SourceError, match=rf"b\.{kind}\.zst is packed with zstd"):
+            told(tmp_path, asked)
 
 
 @pytest.mark.parametrize("data", [b"", b"plain text", b"\x1f\x8bno gzip", bytes(12)])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zstandard
 from source_contract import Row, SourceContract, check_form, rows_of
 from tiny import Value, example, frame, framed, part, varint
 
@@ -15,7 +16,7 @@ from datafeed._native import masked_crc32c
 from datafeed.converters import tfrecord
 from datafeed.converters.detect import open_source
 from datafeed.converters.options import SourceOptions
-from datafeed.converters.record_pieces import packing, pieces, unpacked
+from datafeed.converters.record_pieces import pieces, unpacked
 from datafeed.converters.tfrecord import TFRecords
 from datafeed.errors import BadItem, CorruptRecord, EmptySource, SourceError
 from datafeed.framing import LARGEST_NBYTES
@@ -155,7 +156,16 @@ def test_f96_packing_is_told_by_the_content(tmp_path: Path) -> None:
     (tmp_path / "t.tfrecord").write_bytes(gzip.compress(raw(range(3))) + gzip.compress(raw(range(3, 5))))
     assert labels(read(tmp_path)[0]) == [0, 1, 2, 3, 4]
     length = next(size for size in range(0x78, 2**20, 256) if int.from_bytes(size.to_bytes(8, "little")[:2]) % 31 == 0)
-    assert packing(frame(bytes(length))[:12]) == ""
+    (tmp_path / "t.tfrecord").write_bytes(frame(bytes(length)))
+    assert [unit.name for unit in TFRecords(str(tmp_path), PLAIN).units()] == [f"{tmp_path}/t.tfrecord#0"]
+
+
+def test_a_file_packed_with_zstd_is_refused(tmp_path: Path) -> None:
+    """Whatever its name, before anything is converted: it is not called damaged."""
+    (tmp_path / "a.tfrecord").write_bytes(raw(range(2)))
+    (tmp_path / "b.tfrecord").write_bytes(zstandard.compress(raw(range(2))))
+    with pytest.raises(SourceError, match=r"b\.tfrecord is packed with zstd.*`zstd -d .*/b\.tfrecord`"):
+        TFRecords(str(tmp_path), PLAIN).units()
 
 
 @pytest.mark.parametrize("name", ["a.tfrec", "a.record-00000-of-00002", "a.TFRecord.zlib", "v1.0 (b).tfrecords.gz"])

@@ -91,11 +91,16 @@ def test_no_file_of_records_is_an_error(store: Store) -> None:
 
 @pytest.mark.parametrize("name", ["a.tfrecord", "a.tfrecord.gz", "a.tfrecord-00000-of-00001"])
 def test_f96_compressed_files_are_refused(store: Store, name: str) -> None:
-    """gzip, zlib and zstd are recognised by their first bytes and sent to `datafeed convert`."""
+    """gzip, zlib and zstd are recognised by their first bytes; each is told what reads it."""
     raw = tiny.framed([tiny.record(0)] * 50)
-    for packed, codec in ((gzip.compress(raw), "gzip"), (zlib.compress(raw), "zlib"), (compress(raw, 3), "zstd")):
-        tiny.damage(store, name, packed)
-        with pytest.raises(NotAShard, match=f"compressed .{codec}.*run `datafeed convert`") as caught:
+    convert = "run `datafeed convert`"
+    for data, codec, advice in (
+        (gzip.compress(raw), "gzip", convert),
+        (zlib.compress(raw), "zlib", convert),
+        (compress(raw, 3), "zstd", "unpack it with `zstd -d`"),
+    ):
+        tiny.damage(store, name, data)
+        with pytest.raises(NotAShard, match=f"packed with {codec}.*{advice}") as caught:
             index_foreign(store)
         assert caught.value.shard == name
 
