@@ -21,9 +21,9 @@ from datafeed.converters.report import ConvertReport, RanOn
 from datafeed.converters.settings import ConvertOptions
 from datafeed.converters.source import Source
 from datafeed.converters.tasks import Task
-from datafeed.errors import EmptySource, OutputLocked
+from datafeed.errors import ConfigError, EmptySource, OutputLocked
 from datafeed.manifest import Manifest
-from datafeed.storage import Store, open_store
+from datafeed.storage import Store, local_path, masked, open_store
 
 __all__ = ["ConvertOptions", "ConvertReport", "Plan", "Progress", "convert", "plan"]
 
@@ -47,7 +47,7 @@ def plan(
     """Say what `convert` would do, without writing anything.
 
     Args:
-        source: A path, or a source that is open already.
+        source: A local path, or a source that is open already.
         dest: The destination, a path or any URL that fsspec knows.
         options: How to convert.
 
@@ -55,13 +55,16 @@ def plan(
         The plan, with estimates of records, bytes and shards.
 
     Raises:
-        ConfigError: Source and destination are not apart, or the kind of source cannot be told.
+        ConfigError: Source and destination are not apart, or the source is no local path.
         SourceError: The source cannot be read, or it is empty.
     """
     if isinstance(source, (str, os.PathLike)):
         from datafeed.converters.detect import open_source
 
-        name = os.fspath(source)
+        name = local_path(source)
+        if name is None:
+            shown = masked(os.fspath(source))
+            raise ConfigError(f"the source {shown!r} is no local path: copy or mount it, and name the path")
         check_apart(name, os.fspath(dest))
         return make_plan(open_source(name, options.kind, options.source_options()), name, options)
     return make_plan(source, source.kind, options)
@@ -80,7 +83,7 @@ def convert(
     same call goes on after the last finished shard. A dataset that is complete already is left as it is.
 
     Args:
-        source: A path, or a source that is open already.
+        source: A local path, or a source that is open already.
         dest: The destination, a path or any URL that fsspec knows: absent, empty, or begun by the same call.
         options: How to convert.
         on_progress: Called on the caller's thread, ten times a second at most.

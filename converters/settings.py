@@ -53,7 +53,7 @@ class ConvertOptions:
     seed: int = 0
     int64_lists: bool = False
     types: Mapping[str, str] = field(default_factory=dict)
-    storage_options: Mapping[str, object] | None = None
+    storage_options: Mapping[str, object] | None = field(default=None, repr=False)  # it may hold a secret
 
     def __post_init__(self) -> None:
         parse_size(self.shard_size, name="shard_size")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import urlsplit
 
 from typing_extensions import Buffer
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fsspec import AbstractFileSystem
+
+_PASSWORD = re.compile(r"(?<=://)([^/?#:@]*):[^/?#]*@")
+_MASK = r"\1:***@"
 
 
 class Sink(Protocol):
@@ -137,9 +140,9 @@ def local_path(url: str | os.PathLike[str]) -> str | None:
     return None if "://" in path else path
 
 
-def _masked(url: str) -> str:
-    password = urlsplit(url).password
-    return url.replace(f":{password}@", ":***@") if password else url
+def masked(url: str) -> str:
+    """Return a URL as it is shown to people: a password in it is masked."""
+    return _PASSWORD.sub(_MASK, url)
 
 
 class FsspecStore:
@@ -157,34 +160,52 @@ class FsspecStore:
         self._raw_url = url
         self._options = dict(storage_options or {})
         self._pid = -1
-        self.url = _masked(url.rstrip("/"))
-        self._open()
+        self.url = masked(url.rstrip("/"))
+        with self._opened():  # what no file system serves is refused here
+            pass
 
     def __reduce__(self) -> tuple[type[FsspecStore], tuple[str, dict[str, object]]]:
         return FsspecStore, (self._raw_url, self._options)
 
-    def _open(self) -> tuple[AbstractFileSystem, str]:
-        if self._pid != os.getpid():
-            from fsspec.core import url_to_fs
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[AbstractFileSystem, str]]:
+        """Give the file system and the directory's path there; what it raises shows no password."""
+        try:
+            if self._pid != os.getpid():
+                self._connect()
+            yield self._fs, self._root
+        except Exception as exc:
+            for raised in (exc, exc.__cause__, exc.__context__):
+                if raised is not None:
+                    raised.args = tuple(self._shown(arg) for arg in raised.args)
+            raise
 
-            try:
-                self._fs, root = url_to_fs(self._raw_url, **self._options)
-            except (ValueError, ImportError) as exc:
-                raise ConfigError(f"no file system for {self.url!r}: {exc}") from exc
-            self._root = root.rstrip("/")
-            self._pid = os.getpid()
-        return self._fs, self._root
+    def _shown(self, arg: object) -> object:
+        """Mask the password in an error's text, which may hold the URL or, without its scheme, the path."""
+        for found in _PASSWORD.finditer(self._raw_url) if isinstance(arg, str) else ():
+            arg = str(arg).replace(found[0], found.expand(_MASK))
+        return arg
+
+    def _connect(self) -> None:
+        from fsspec.core import url_to_fs
+
+        try:
+            self._fs, root = url_to_fs(self._raw_url, **self._options)
+        except (ValueError, ImportError) as exc:
+            raise ConfigError(f"no file system for {self.url!r}: {exc}") from exc
+        self._root = root.rstrip("/")
+        self._pid = os.getpid()
 
     def read(self, name: str) -> bytes:
         """Return a whole object (see `Store`)."""
-        fs, root = self._open()
-        return bytes(fs.cat_file(f"{root}/{name}"))
+        with self._opened() as (fs, root):
+            return bytes(fs.cat_file(f"{root}/{name}"))
 
     def read_range(self, name: str, start: int, end: int) -> bytes:
         """Return part of an object (see `Store`)."""
-        fs, root = self._open()
         try:
-            data = fs.cat_file(f"{root}/{name}", start=start, end=end) if end > start else b""
+            with self._opened() as (fs, root):
+                data = fs.cat_file(f"{root}/{name}", start=start, end=end) if end > start else b""
         except FileNotFoundError as exc:
             raise ShardMissing(f"no object {name!r} in {self.url}") from exc
         if len(data) != end - start:
@@ -198,28 +219,28 @@ class FsspecStore:
 
     def size(self, name: str) -> int:
         """Return an object's size (see `Store`)."""
-        fs, root = self._open()
-        return int(fs.size(f"{root}/{name}"))
+        with self._opened() as (fs, root):
+            return int(fs.size(f"{root}/{name}"))
 
     def exists(self, name: str) -> bool:
         """Tell whether an object is there (see `Store`)."""
-        fs, root = self._open()
-        return bool(fs.isfile(f"{root}/{name}"))
+        with self._opened() as (fs, root):
+            return bool(fs.isfile(f"{root}/{name}"))
 
     def names(self) -> list[str]:
         """List the plain names (see `Store`)."""
-        fs, root = self._open()
-        fs.invalidate_cache()
         try:
-            entries = fs.ls(root, detail=True)
+            with self._opened() as (fs, root):
+                fs.invalidate_cache()
+                entries = fs.ls(root, detail=True)
         except FileNotFoundError:
             return []
         return sorted(entry["name"].rsplit("/", 1)[-1] for entry in entries if entry["type"] == "file")
 
     def delete(self, name: str) -> None:
         """Delete an object (see `Store`)."""
-        fs, root = self._open()
-        fs.rm_file(f"{root}/{name}")
+        with self._opened() as (fs, root):
+            fs.rm_file(f"{root}/{name}")
 
     def sweep(self) -> None:
         """Do nothing: an object is put whole, so a killed writer leaves nothing (see `Store`)."""
@@ -229,9 +250,9 @@ class FsspecStore:
         """Write an object with a single put (see `Store`); it is held in memory until then."""
         sink = io.BytesIO()
         yield sink
-        fs, root = self._open()
         try:
-            fs.makedirs(f"{root}/{name}".rsplit("/", 1)[0], exist_ok=True)
-            fs.pipe_file(f"{root}/{name}", sink.getvalue())
+            with self._opened() as (fs, root):
+                fs.makedirs(f"{root}/{name}".rsplit("/", 1)[0], exist_ok=True)
+                fs.pipe_file(f"{root}/{name}", sink.getvalue())
         except OSError as exc:
             raise OutputError(exc.errno, f"cannot write {name!r} in {self.url}: {exc}") from exc

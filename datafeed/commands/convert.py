@@ -144,11 +144,12 @@ def _plan_facts(made: Plan) -> dict[str, object]:
 
 def _plan_text(made: Plan, dest: str) -> str:
     from datafeed.commands.describe import describe_schema
+    from datafeed.storage import masked
 
     size = f"{format_size(made.stored_bytes)} at zstd level {made.level}, from {format_size(made.raw_bytes)}"
     rows = [
         ("source", f"{safe(made.name)}, {made.source.kind}"),
-        ("destination", f"{safe(dest)}, nothing written"),
+        ("destination", f"{safe(masked(dest))}, nothing written"),
         ("records", f"about {made.records:,}"),
         ("shards", f"about {made.shards:,}"),
         ("stored", f"about {size}"),

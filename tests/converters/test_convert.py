@@ -86,9 +86,10 @@ def test_path_is_opened_by_its_kind(tmp_path: Path) -> None:
     """A path is converted by what it holds, and is what the provenance names."""
     raw = tmp_path / "rows.csv"
     raw.write_text("x,blob\n" + "".join(f"{row},b{row}\n" for row in range(30)))
-    report = convert(raw, tmp_path / "out")
-    provenance = read_manifest(open_store(tmp_path / "out")).header.provenance
-    assert (report.records, provenance["source"], provenance["kind"]) == (30, str(raw), "csv")
+    for source in (raw, f"file://{raw}"):
+        report = convert(source, tmp_path / "out")
+        provenance = read_manifest(open_store(tmp_path / "out")).header.provenance
+        assert (report.records, provenance["source"], provenance["kind"]) == (30, str(raw), "csv")
 
 
 def test_one_record_makes_a_dataset(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from datafeed.commands.ticker import Ticker
 from datafeed.converters.detect import KINDS
 from datafeed.converters.progress import Progress
 from datafeed.dataset import Dataset
+from datafeed.storage import open_store
 
 
 def run(*args: str) -> Result:
@@ -72,6 +73,27 @@ def test_dry_run_prints_the_plan_and_writes_nothing(rows: Path, tmp_path: Path) 
     plan = json.loads(run("convert", str(rows), str(dest), "--dry-run", "--json").stdout)
     assert [feature["name"] for feature in plan["schema"]] == ["x", "name"]
     assert not dest.exists()
+
+
+@pytest.mark.parametrize("json", [[], ["--json"]])
+def test_a_password_is_shown_nowhere(rows: Path, json: list[str]) -> None:
+    """Neither by the dry run, the report and its repetition, nor by what reads the dataset, nor in its files."""
+    dest = f"memory://me:secret@host{rows}/{len(json)}"
+    runs = [run("convert", str(rows), dest, *more, *json) for more in (["--dry-run"], [], [])]
+    runs += [run(command, dest, *json) for command in ("info", "verify", "head")]
+    runs += [run("info", f"{dest}/gone", *json), run("convert", str(rows), dest, "--limit", "3", *json)]
+    assert [result.exit_code for result in runs] == [0] * 6 + [3, 4]
+    assert not [result.output for result in runs if "secret" in result.output]
+    assert "me:***@host" in runs[1].stdout
+    store = open_store(dest)
+    assert b"secret" not in b"".join(store.read(name) for name in store.names())
+
+
+def test_a_source_that_is_a_url_exits_2_without_its_password(tmp_path: Path) -> None:
+    """Sources are local; a file URL is."""
+    result = run("convert", "https://me:secret@host/rows.csv", str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert "the source 'https://me:***@host/rows.csv' is no local path: copy or mount it" in result.stderr
 
 
 def test_options_reach_the_conversion(rows: Path, tmp_path: Path) -> None:

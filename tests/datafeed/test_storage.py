@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import traceback
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from store_contract import StoreContract
 
 from datafeed.errors import ConfigError, OutputError, OutputFull
 from datafeed.localstore import LocalStore
-from datafeed.storage import FsspecStore, Store, open_store
+from datafeed.storage import FsspecStore, Store, masked, open_store
 
 
 class TestLocalStore(StoreContract):
@@ -63,6 +64,37 @@ def test_url_masks_a_password() -> None:
         open_store("nope://me:secret@host/x")
     assert "secret" not in str(caught.value)
     assert open_store("memory://me:secret@host/x").url == "memory://me:***@host/x"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("s3://user:se/cret@bucket/x", "s3://user:se/cret@bucket/x"),  # by the rules of URLs this is a host and a port
+        ("https://user:se:c@ret@host:80/x@y", "https://user:***@host:80/x@y"),
+        ("redis://:secret@host", "redis://:***@host"),
+        ("simplecache::https://user:secret@host/x", "simplecache::https://user:***@host/x"),
+        ("https://user@host/a:b@c", "https://user@host/a:b@c"),
+        ("/data/a:b@c", "/data/a:b@c"),
+    ],
+)
+def test_masked_hides_the_password_alone(url: str, shown: str) -> None:
+    """Whatever stands between the user's colon and the last @ before the path."""
+    assert masked(url) == shown
+
+
+def test_errors_of_a_file_system_show_no_password() -> None:
+    """Not in their text, whether it has the URL or the path, and not in what they come from."""
+    store = FsspecStore("memory://me:secret@host/x")
+    for action in (store.read, store.size, store.delete, lambda name: store.read_range(name, 0, 1)):
+        with pytest.raises(FileNotFoundError) as caught:
+            action("gone")
+        assert "secret" not in "".join(traceback.format_exception(caught.value))
+        assert "***" in str(caught.value)
+    file = FsspecStore("memory://me:secret@host/y")
+    fsspec.filesystem("memory").pipe_file("/me:secret@host/y", b"")
+    with pytest.raises(OutputError) as failed, file.writer("z") as sink:
+        sink.write(b"1")
+    assert "secret" not in "".join(traceback.format_exception(failed.value))
 
 
 def test_f01_killed_writer_leaves_no_final_name(tmp_path: Path) -> None:
