@@ -54,7 +54,8 @@ class Decoder:
     """Decompress the blocks of a run in one go, by the system's libzstd. Safe to share between threads.
 
     Args:
-        stored: int64[n], the stored bytes of each block.
+        offset: int64[n], where the frame of each block begins in its shard.
+        stored: int64[n], its stored bytes.
         raw: int64[n], its raw bytes.
         records: int64[n], its records.
         checksum: uint32[n], the checksum that its frame ends with.
@@ -62,6 +63,7 @@ class Decoder:
 
     def __init__(
         self,
+        offset: npt.NDArray[np.int64],
         stored: npt.NDArray[np.int64],
         raw: npt.NDArray[np.int64],
         records: npt.NDArray[np.int64],
@@ -79,6 +81,23 @@ class Decoder:
         Returns:
             The blocks. None where there is no libzstd, or where anything is not as the columns say or as the writer
             makes it: who wants to know what decodes frame by frame.
+        """
+
+    def read(
+        self,
+        wanted: Sequence[tuple[int, int]],
+        descriptors: Sequence[int],
+        take: Callable[[int], Buffer],
+    ) -> list[Block] | None:
+        """Read runs of blocks from files and decode them, all without the GIL.
+
+        Args:
+            wanted: Runs (first block, block behind the last), each inside one shard.
+            descriptors: Per run, the open file of its shard; read at positions, so that threads may share it.
+            take: As `decode` uses it.
+
+        Returns:
+            As `decode` does; None, too, where a file cannot be read or ends too early.
         """
 
 class Parser:

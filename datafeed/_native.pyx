@@ -13,14 +13,14 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from datafeed.kernels.headers cimport (
     DF_FIXED, DF_LIST, DF_NO_MEMORY, DF_OK, DF_ONE, DF_RAGGED, DF_STRANGERS, DF_VALUE, df_block, df_column, df_crc,
     df_crc_table_only, df_fault, df_fill, df_has_instruction, df_locate, df_make_nodes, df_make_slots, df_mask,
     df_no_fault, df_node, df_out, df_parse, df_put_rows, df_range, df_record, df_row, df_schema, df_setup, df_size_rows,
-    df_frame_decode, df_sized, df_span, df_spec, df_total, df_walk, df_walked, df_zstd, df_zstd_setup,
+    df_frame_decode, df_read_file, df_sized, df_span, df_spec, df_total, df_walk, df_walked, df_zstd, df_zstd_setup,
 )
 from datafeed.kernels.arrays cimport address_of, checked_array, indices_array, take_columns
 from datafeed.kernels.reasons cimport unfit, walk_reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -23,6 +24,10 @@ from datafeed.stats import LoaderStats, Meter
 from datafeed.work import Counters, Limits
 
 _AHEAD_SAMPLES = 1024  # whose blocks load beyond the prefetched batches: a window's start then needs no pause
+# Small batches are made several at a time: then the cost of a task, of a hand-over between threads and of a call of the
+# parser is shared. So many raw bytes still lie in a core's cache when they are handed out.
+_TOGETHER_NBYTES = 2**22
+_MOST_TOGETHER = 16
 
 
 # The names are the Loader's.
@@ -55,7 +60,7 @@ class FeedOptions:
         window: Raw bytes shuffled with each other, over all lanes.
         drop_last: Whether a short last batch is dropped.
         num_workers: Threads; 0 for the caller's own.
-        prefetch_factor: Batches made ahead, at least 2.
+        prefetch_factor: Batches made ahead, at least 2; small ones are made several at a time, so that it may be more.
         timeout_s: How long a batch may take; 0 for as long as anything moves.
         recipe: What a batch is made of.
         device: Where batches are moved; None leaves them in host memory.
@@ -103,7 +108,9 @@ class Feed:
         self._next = Position(0, 0)
         self._newest: Progress | None = None
         self._measured: Progress | None = None
-        Maker(dataset, options.recipe, options.seed)  # a mistake in the recipe is told here, not at the first batch
+        Maker(
+            dataset, options.recipe, options.seed, options.batch_size
+        )  # a mistake in the recipe is told here, not at the first batch
 
     def __getstate__(self) -> dict[str, object]:
         return {
@@ -167,9 +174,9 @@ class Feed:
         manifest = self.dataset.manifest
         return OrderIdentity(manifest.digest, len(self.dataset), manifest.header.extent_size, self.spec)
 
-    def schedule(self, begin: Position) -> Iterator[Step]:
-        """Return the steps from a position to the end of its epoch."""
-        span = self.span(begin)
+    def schedule(self, begin: Position, together: int) -> Iterator[Step]:
+        """Return the steps from a position to the end of its epoch, each of up to so many batches."""
+        span = self.span(begin, together)
         layout, options = self.dataset.layout, self.options
         if options.mode == "full":
             block_bytes = max(1, self.dataset.manifest.raw_bytes // max(1, len(layout.first) - 1))
@@ -178,12 +185,22 @@ class Feed:
         order = NaturalOrder(layout) if options.mode == "natural" else WindowOrder(self.spec, layout, begin.epoch)
         return once(order, layout, span)
 
-    def span(self, begin: Position) -> Span:
+    def span(self, begin: Position, together: int = 1) -> Span:
         """Return the positions that are still to come."""
         batch_size, left = self.options.batch_size, len(self.dataset) - begin.record
         if self.options.drop_last:
             left -= left % batch_size
-        return Span(begin.record, begin.record + left, batch_size)
+        return Span(begin.record, begin.record + left, batch_size, together)
+
+    @property
+    def together(self) -> int:
+        """How many batches are best parsed at a time: a power of two."""
+        options, manifest = self.options, self.dataset.manifest
+        if not options.num_workers or options.mode == "full":
+            return 1
+        batch_bytes = max(1, manifest.raw_bytes * options.batch_size // max(1, len(self.dataset)))
+        most = min(_MOST_TOGETHER, _TOGETHER_NBYTES // batch_bytes)
+        return 1 << max(0, most.bit_length() - 1)
 
 
 @dataclass(slots=True)
@@ -208,38 +225,24 @@ class FeedIterator(Iterator[Batch]):
     """
 
     def __init__(self, feed: Feed, begin: Position) -> None:
-        meter = Meter()
+        self._feed = feed
         self._pid = os.getpid()
         self._ended = False
-        self._options = options = feed.options
         self._epoch = begin.epoch
         self._end = feed.span(begin).end
-        maker = Maker(feed.dataset, options.recipe, options.seed)
-        limits = Limits(
-            workers=options.num_workers,
-            depth=options.prefetch_factor + options.num_workers if options.num_workers else 1,
-            ahead=-(-_AHEAD_SAMPLES // options.batch_size) if options.num_workers else 0,
-            timeout_s=options.timeout_s,
-        )
-        self._engine: Engine[Batch] = Engine(
-            feed.schedule(begin),
-            sum(shard.blocks for shard in feed.dataset.manifest.shards),
-            feed.dataset.reader.read_run,
-            partial(maker.begin, epoch=begin.epoch),
-            limits,
-        )
-        self.progress = Progress(self._position(begin.record), meter, self._engine.counters)
-        self._close = close_with(self, self._engine)
+        self._made: deque[tuple[Batch, int, Position]] = deque()
+        self.progress = Progress(self._position(begin.record), Meter(), Counters())
+        self._start(begin, feed.together)
 
     def __next__(self) -> Batch:
         if self._ended:
             raise StopIteration
-        if self._options.num_workers and self._pid != os.getpid():
+        if self._feed.options.num_workers and self._pid != os.getpid():
             raise LoaderClosed(f"the threads of this iterator are in process {self._pid}: call iter(loader) here")
         meter = self.progress.meter
         meter.ask()
         try:
-            batch, step = self._engine.take()
+            batch, samples, position = self._take()
         except StopIteration:
             self._ended = True
             self.close()
@@ -250,20 +253,64 @@ class FeedIterator(Iterator[Batch]):
             raise
         finally:
             meter.get()
-        meter.count(len(step.rows))
-        self.progress.position = self._position(step.start + len(step.rows))
+        meter.count(samples)
+        self.progress.position = position
         return self._placed(batch)
 
     def close(self) -> None:
         """End the threads; the iterator gives no more batches."""
         self._close()
+        self._made.clear()
+
+    def _start(self, begin: Position, together: int) -> None:
+        feed, options = self._feed, self._feed.options
+        maker = Maker(feed.dataset, options.recipe, options.seed, options.batch_size)
+        self._together = together if maker.parses_only else 1
+        batches_ahead = options.prefetch_factor + options.num_workers
+        limits = Limits(
+            workers=options.num_workers,
+            depth=max(1 + options.num_workers, -(-batches_ahead // self._together)) if options.num_workers else 1,
+            ahead=-(-_AHEAD_SAMPLES // (options.batch_size * self._together)) if options.num_workers else 0,
+            timeout_s=options.timeout_s,
+        )
+        self._engine: Engine[list[Batch]] = Engine(
+            feed.schedule(begin, self._together),
+            sum(shard.blocks for shard in feed.dataset.manifest.shards),
+            feed.dataset.reader.read_runs,
+            partial(maker.begin, epoch=begin.epoch),
+            limits,
+            self.progress.counters,
+        )
+        self._close = close_with(self, self._engine)
+
+    def _take(self) -> tuple[Batch, int, Position]:
+        """Return the next batch, its samples, and the position after it."""
+        try:
+            return self._made.popleft()
+        except IndexError:
+            pass
+        try:
+            batches, step = self._engine.take()
+        except Exception:
+            if self._together == 1 or not self._engine.failed:
+                raise
+            # Of batches that were made together one is bad: made one by one, those before it come.
+            self._start(self.progress.position, 1)
+            return self._take()
+        size = self._feed.options.batch_size
+        made: list[tuple[Batch, int, Position]] = []
+        for number, batch in enumerate(batches):
+            samples = min(size, len(step.rows) - number * size)
+            made.append((batch, samples, self._position(step.start + number * size + samples)))
+        self._made.extend(made[1:])
+        return made[0]
 
     def _position(self, done: int) -> Position:
         return Position(self._epoch, done) if done < self._end else Position(self._epoch + 1, 0)
 
     def _placed(self, batch: Batch) -> Batch:
-        device = self._options.device
-        if self._options.pin:
+        device = self._feed.options.device
+        if self._feed.options.pin:
             batch = {name: _map_tensors(torch.Tensor.pin_memory, value) for name, value in batch.items()}
         if device is None:
             return batch

@@ -65,7 +65,8 @@ class Loader(DataLoader[Batch]):
         worker_init_fn: (torch)
         multiprocessing_context: (torch)
         generator: (torch)
-        prefetch_factor: Batches made ahead beside those in the workers' hands, at least 2; None for 2.
+        prefetch_factor: Batches made ahead beside those in the workers' hands, at least 2; None for 2. Small
+            batches are made several at a time, so that it may be more.
         persistent_workers: (torch)
         pin_memory_device: (torch)
         in_order: (torch)

@@ -18,8 +18,12 @@ _TMP = ".tmp"
 _COUNT = itertools.count()
 
 
-class _File:
-    """Own a descriptor: closed when the last thread that reads from it lets go."""
+class OpenFile:
+    """Own a descriptor: closed when the last thread that reads from it lets go.
+
+    Attributes:
+        fd: For reads at positions: its own offset belongs to nobody.
+    """
 
     __slots__ = ("fd",)
 
@@ -41,7 +45,7 @@ class LocalStore:
 
     def __init__(self, path: str) -> None:
         self.url = path.rstrip("/") or "/"
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, OpenFile] = {}
 
     def __reduce__(self) -> tuple[type[LocalStore], tuple[str]]:
         return LocalStore, (self.url,)
@@ -52,11 +56,16 @@ class LocalStore:
     def _path(self, name: str) -> str:
         return f"{self.url}/{name}"
 
-    def _open(self, name: str) -> _File:
+    def open(self, name: str) -> OpenFile:
+        """Return the open file of an object: the same to all who ask, while it is kept open.
+
+        Raises:
+            ShardMissing: There is none.
+        """
         file = self._files.get(name)
         if file is None:
             try:
-                file = self._files[name] = _File(self._path(name))
+                file = self._files[name] = OpenFile(self._path(name))
             except FileNotFoundError as exc:
                 raise ShardMissing(f"no file {self._path(name)!r}") from exc
             # One dict operation at a time is atomic: no lock that a fork could leave held.
@@ -71,7 +80,7 @@ class LocalStore:
 
     def read_range(self, name: str, start: int, end: int) -> bytes:
         """Return part of an object (see `Store`)."""
-        file = self._open(name)
+        file = self.open(name)
         data = os.pread(file.fd, end - start, start)
         if len(data) != end - start:
             buffer = bytearray(end - start)
@@ -81,7 +90,7 @@ class LocalStore:
 
     def read_into(self, name: str, start: int, into: memoryview) -> None:
         """Fill a view from an object (see `Store`)."""
-        file = self._open(name)
+        file = self.open(name)
         filled = os.preadv(file.fd, (into,), start)
         while filled < into.nbytes:
             more = os.preadv(file.fd, (into[filled:],), start + filled)

@@ -55,14 +55,16 @@ class Maker:
         dataset: Where the records are.
         recipe: What to make of them.
         seed: Seeds each sample's random generator, together with the epoch and the record's number.
+        batch_size: Records a batch; the last one of a step may be shorter.
 
     Raises:
         SchemaError: A column is unknown.
         ConfigError: The recipe does not fit the dataset.
     """
 
-    def __init__(self, dataset: Dataset, recipe: Recipe, seed: int) -> None:
+    def __init__(self, dataset: Dataset, recipe: Recipe, seed: int, batch_size: int) -> None:
         self._dataset = dataset
+        self._batch_size = batch_size
         self._seed = seed
         self._recipe = recipe
         if isinstance(recipe.columns, str):
@@ -90,7 +92,12 @@ class Maker:
         if recipe.transform is not None:
             _check_transform(recipe.transform)
 
-    def begin(self, table: Table, step: Step, epoch: int) -> Work[Batch]:
+    @property
+    def parses_only(self) -> bool:
+        """Whether nothing is to do for single samples: then batches are best made several together."""
+        return not self._images and self._recipe.transform is None
+
+    def begin(self, table: Table, step: Step, epoch: int) -> Work[list[Batch]]:
         """Parse a step's records and say what is left to do."""
         parts = [slice(low, low + _PART_SAMPLES) for low in range(0, len(step.rows), _PART_SAMPLES)]
         pixels = {name: self._canvas(len(step.rows)) for name in self._images}
@@ -138,10 +145,10 @@ class Maker:
                 except CorruptData as exc:
                     raise CorruptData(f"{self._where(step, row)}: feature {name!r}: {exc.reason}") from exc
 
-    def _collect(self, parsed: Parsed, pixels: Mapping[str, Pixels], step: Step) -> Batch:
+    def _collect(self, parsed: Parsed, pixels: Mapping[str, Pixels], step: Step) -> list[Batch]:
         images = {self._numbers[name]: _channels_first(out) for name, out in pixels.items()}
         with self._placing(step):
-            return self._form.tensors(parsed, images)
+            return self._form.batches(parsed, images, self._batch_size)
 
     def _transform_part(
         self,
@@ -174,14 +181,17 @@ class Maker:
                     f"the transform must return a dict, found {out[row]!r:.100} for {self._where(step, row)}"
                 )
 
-    def _collate(self, samples: list[Sample], step: Step) -> Batch:
+    def _collate(self, samples: list[Sample], step: Step) -> list[Batch]:
         for row, sample in enumerate(samples):
             if sample.keys() != samples[0].keys():
                 expected = f"the keys {list(samples[0])} as for {self._where(step, 0)}"
                 raise TransformError(
                     f"the transform must return {expected}, found {list(sample)} for {self._where(step, row)}"
                 )
-        return {name: _collated(name, [sample[name] for sample in samples]) for name in samples[0]}
+        return [
+            {name: _collated(name, [sample[name] for sample in batch]) for name in samples[0]}
+            for batch in (samples[low : low + self._batch_size] for low in range(0, len(samples), self._batch_size))
+        ]
 
     def _where(self, step: Step, row: int) -> str:
         return place_name(self._dataset, int(step.blocks[row]), int(step.rows[row]))

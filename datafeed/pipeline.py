@@ -22,7 +22,8 @@ from datafeed.work import Counters, Entry, Limits, Shared, Work
 
 T = TypeVar("T")
 Table = Sequence[Block | None]
-Load = Callable[[int, int], list[Block]]
+Run = tuple[int, int]
+Load = Callable[[Sequence[Run]], list[Block]]
 
 _LOAD_BLOCKS = 8  # blocks loaded under one task where as many are due: fewer passes through lock and GIL
 _PLAN_STEPS = 32  # steps planned under one task: amortises the task's two passes through the lock
@@ -35,20 +36,31 @@ class Engine(Generic[T]):
     Args:
         steps: The schedule.
         blocks: How many blocks the dataset has.
-        load: Reads blocks start to end; called on any thread.
+        load: Reads runs of blocks, (first, behind the last), and returns the blocks; called on any thread.
         gather: Begins the batch of a step from the table of loaded blocks; called on any thread.
         limits: How far to run ahead, on how many threads.
+        counters: What counts; None for new ones.
+
+    Attributes:
+        failed: Whether what a task or the plan raised was raised by `take`.
     """
 
     def __init__(
-        self, steps: Iterator[Step], blocks: int, load: Load, gather: Callable[[Table, Step], Work[T]], limits: Limits
+        self,
+        steps: Iterator[Step],
+        blocks: int,
+        load: Load,
+        gather: Callable[[Table, Step], Work[T]],
+        limits: Limits,
+        counters: Counters | None = None,
     ) -> None:
         self._steps = steps
         self._load = load
         self._gather = gather
         self._limits = limits
         self._table: list[Block | None] = [None] * blocks
-        self._shared: Shared[T] = Shared()
+        self._shared: Shared[T] = Shared(counters=counters or Counters())
+        self.failed = False
         self._lock = threading.Lock()
         self._tasks = threading.Condition(self._lock)
         self._batches = threading.Condition(self._lock)
@@ -87,6 +99,7 @@ class Engine(Generic[T]):
             shared.taken += 1
             self._tasks.notify()
         if entry.error is not None:
+            self.failed = True
             self.close()
             raise entry.error
         assert entry.batch is not None
@@ -214,9 +227,7 @@ class Engine(Generic[T]):
         started = time.perf_counter()
         good: list[tuple[int, Block]] = []  # an order that returns to a block may load it twice in one go
         bad: dict[int, BaseException] = {}
-        for _, start, end in due:
-            if not self._hold_again(start, end):
-                self._load_run(start, end, good, bad)
+        self._load_runs([(start, end) for _, start, end in due if not self._hold_again(start, end)], good, bad)
         with self._lock:
             shared = self._shared
             if not shared.closed:
@@ -232,16 +243,17 @@ class Engine(Generic[T]):
             shared.counters.load_s += time.perf_counter() - started
             self._done()
 
-    def _load_run(self, start: int, end: int, good: list[tuple[int, Block]], bad: dict[int, BaseException]) -> None:
-        """Load a run; where that fails, its blocks one by one, so that only the batches of bad ones fail."""
+    def _load_runs(self, runs: Sequence[Run], good: list[tuple[int, Block]], bad: dict[int, BaseException]) -> None:
+        """Load runs; where that fails, their blocks one by one, so that only the batches of bad ones fail."""
+        blocks = [block for run in runs for block in range(*run)]
         try:
-            good += zip(range(start, end), self._load(start, end), strict=True)
+            good += zip(blocks, self._load(runs), strict=True)
         except BaseException as exc:  # noqa: BLE001  (it travels to the caller's thread)
-            if end - start == 1:
-                bad[start] = exc
+            if len(blocks) == 1:
+                bad[blocks[0]] = exc
                 return
-            for block in range(start, end):
-                self._load_run(block, block + 1, good, bad)
+            for block in blocks:
+                self._load_runs([(block, block + 1)], good, bad)
 
     def _hold_again(self, start: int, end: int) -> bool:
         """Hold a run once more where all of it is loaded, which happens to orders that return to a block."""

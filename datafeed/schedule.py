@@ -1,8 +1,8 @@
 """Say which blocks each batch needs, from the order alone.
 
-A schedule is a sequence of steps, one a batch. A step names the places of its records, the runs of blocks that it is
-the first to need, and the blocks that nobody needs after it. It is pure: the same order gives the same schedule, so
-what is read when never depends on timing.
+A schedule is a sequence of steps, each of one batch or of a few small ones. A step names the places of its records, the
+runs of blocks that it is the first to need, and the blocks that nobody needs after it. It is pure: the same order gives
+the same schedule, so what is read when never depends on timing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Blocks = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Say what one batch needs.
+    """Say what one batch needs, or a few consecutive ones that are made together.
 
     Args:
         start: The position of its first record in the epoch.
@@ -49,11 +49,13 @@ class Span:
         start: The first position.
         end: The position after the last.
         batch_size: Records a batch; the last one may be shorter.
+        together: Batches a step, at the most; a power of two, so that the first steps may double up to it.
     """
 
     start: int
     end: int
     batch_size: int
+    together: int = 1
 
 
 def once(order: WindowOrder | NaturalOrder, layout: Layout, span: Span) -> Iterator[Step]:
@@ -67,7 +69,7 @@ def once(order: WindowOrder | NaturalOrder, layout: Layout, span: Span) -> Itera
         span: Which part of the epoch.
 
     Yields:
-        A step per batch.
+        Steps of one batch, then of more, up to `span.together`.
     """
     remaining = order.remaining(span.start)
     loaded = np.zeros(len(remaining), np.bool_)
@@ -124,48 +126,48 @@ class _Uses:
 
 
 def _steps(layout: Layout, span: Span, start: int, uses: _Uses) -> Iterator[Step]:
-    batch_size = span.batch_size
-    together = max(1, _LOAD_RECORDS // batch_size)
-    batch, fresh = _by_batch(uses.due // batch_size // together * together, uses.fresh)
-    loads = _runs(layout, batch, fresh)
-    free_batch, done = _by_batch(uses.last // batch_size, uses.done)
+    size = min(span.batch_size * span.together, -(-len(uses.blocks) // span.batch_size) * span.batch_size)
+    together = max(1, _LOAD_RECORDS // size)
+    step, fresh = _by_step(uses.due // size // together * together, uses.fresh)
+    loads = _runs(layout, step, fresh)
+    free_step, done = _by_step(uses.last // size, uses.done)
     frees = done.tolist()
-    starts = range(0, len(uses.blocks), batch_size)
+    starts = range(0, len(uses.blocks), size)
     numbers = np.arange(len(starts) + 1)
-    load_bounds = np.searchsorted(loads.batch, numbers).tolist()
-    free_bounds = np.searchsorted(free_batch, numbers).tolist()
+    load_bounds = np.searchsorted(loads.step, numbers).tolist()
+    free_bounds = np.searchsorted(free_step, numbers).tolist()
     for number, low in enumerate(starts):
         yield Step(
             start + low,
-            uses.blocks[low : low + batch_size],
-            uses.rows[low : low + batch_size],
+            uses.blocks[low : low + size],
+            uses.rows[low : low + size],
             tuple(loads.runs[load_bounds[number] : load_bounds[number + 1]]),
             tuple(frees[free_bounds[number] : free_bounds[number + 1]]),
         )
 
 
-def _by_batch(batch: Numbers, blocks: Blocks) -> tuple[Numbers, Blocks]:
-    """Sort uses of blocks by batch, then by block."""
-    order = np.lexsort((blocks, batch))
-    return batch[order], blocks[order]
+def _by_step(step: Numbers, blocks: Blocks) -> tuple[Numbers, Blocks]:
+    """Sort uses of blocks by step, then by block."""
+    order = np.lexsort((blocks, step))
+    return step[order], blocks[order]
 
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """Hold runs of blocks, (start, end), with the batch that needs each."""
+    """Hold runs of blocks, (start, end), with the step that needs each."""
 
-    batch: Numbers
+    step: Numbers
     runs: list[tuple[int, int]]
 
 
-def _runs(layout: Layout, batch: Numbers, blocks: Blocks) -> _Runs:
-    """Join blocks, ascending within each batch, into runs that stay within a batch and an extent."""
+def _runs(layout: Layout, step: Numbers, blocks: Blocks) -> _Runs:
+    """Join blocks, ascending within each step, into runs that stay within a step and an extent."""
     extent = np.searchsorted(layout.extents, blocks, side="right")
-    joined = (blocks[1:] == blocks[:-1] + 1) & (extent[1:] == extent[:-1]) & (batch[1:] == batch[:-1])
+    joined = (blocks[1:] == blocks[:-1] + 1) & (extent[1:] == extent[:-1]) & (step[1:] == step[:-1])
     breaks = np.flatnonzero(~joined)
     first = np.concatenate(([0], breaks + 1))[: len(blocks)]
     last = np.concatenate((breaks, [len(blocks) - 1]))[: len(first)]
-    return _Runs(batch[first], list(zip(blocks[first].tolist(), (blocks[last] + 1).tolist(), strict=True)))
+    return _Runs(step[first], list(zip(blocks[first].tolist(), (blocks[last] + 1).tolist(), strict=True)))
 
 
 def _first_uses(blocks: Blocks, at: Numbers) -> tuple[Numbers, Blocks]:

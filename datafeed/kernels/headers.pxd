@@ -111,6 +111,9 @@ cdef extern from "kernels/example_write.h":
     int df_put_rows(const df_schema *schema, const df_column *columns, uint64_t start, const df_sized *sized,
                     uint8_t *p, df_fault *fault) noexcept nogil
 
+cdef extern from "kernels/files.h":
+    int df_read_file(int descriptor, uint8_t *into, uint64_t nbytes, int64_t offset) noexcept nogil
+
 cdef extern from "kernels/zstd.h":
     ctypedef struct df_zstd_library:
         void *(*create)() noexcept nogil

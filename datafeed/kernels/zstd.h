@@ -37,15 +37,20 @@ static inline void df_zstd_setup(void) {
         dlclose(library);
 }
 
-/* Where the blocks of a frame begin, 0 unless it is of the form that the writer gives: one segment, its content size,
- * a checksum, no dictionary (RFC 8878, 3.1.1.1). */
+#define DF_MOST_WINDOW (128u << 20)
+
+/* Where the blocks of a frame begin, 0 unless it names the raw size, has a checksum and no dictionary, and needs a
+ * window that this format allows (RFC 8878, 3.1.1.1). */
 static inline u64 df_frame_head(const u8 *frame, u64 nbytes, u64 raw) {
-    if (nbytes < 13 || df_load32(frame) != 0xfd2fb528u) return 0;
-    switch (frame[4]) {
-    case 0x24: return frame[5] == raw ? 6 : 0;
-    case 0x64: return (u64)(df_load32(frame + 5) & 0xffffu) + 256 == raw ? 7 : 0;
-    case 0xa4: return df_load32(frame + 5) == raw ? 9 : 0;
-    default: return 0;
+    if (nbytes < 18 || df_load32(frame) != 0xfd2fb528u || (frame[4] & 0x1f) != 4) return 0;
+    u32 single = frame[4] >> 5 & 1u;
+    const u8 *size = frame + (single ? 5 : 6);
+    if (!single && ((u64)(8 + (frame[5] & 7)) << (7 + (frame[5] >> 3))) > DF_MOST_WINDOW) return 0;
+    switch (frame[4] >> 6) {
+    case 0: return single && size[0] == raw ? 6 : 0;
+    case 1: return (u64)(df_load32(size) & 0xffffu) + 256 == raw ? (u64)(size + 2 - frame) : 0;
+    case 2: return df_load32(size) == raw ? (u64)(size + 4 - frame) : 0;
+    default: return df_load64(size) == raw ? (u64)(size + 8 - frame) : 0;
     }
 }
 

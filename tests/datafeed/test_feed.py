@@ -11,8 +11,10 @@ import forms
 import pytest
 
 from datafeed import Loader
-from datafeed.errors import ConfigError
+from datafeed.dataset import Dataset
+from datafeed.errors import ConfigError, CorruptFrame
 from datafeed.loader import Shuffle
+from datafeed.shard import shard_name
 
 COUNT = 211
 MODES: tuple[Shuffle, ...] = ("window", "full", False)
@@ -72,6 +74,29 @@ def test_the_batches_are_the_same_for_any_number_of_workers(url: str, mode: Shuf
         feeding.plain(list(Loader(url, 16, mode, num_workers=workers, seed=5))) for workers in (0, 0, 1, 2, 5)
     )
     assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_f45_the_batches_before_a_damaged_block_come(tmp_path: Path, mode: Shuffle) -> None:
+    """All of them, for any number of workers: also where several are made at a time."""
+    url = forms.write(tmp_path, records=COUNT, per_block=5, shards=4, extent_size=600)
+    dataset = Dataset(url)
+    order = feeding.flat(Loader(url, 8, mode, lanes=3, window="2KB"))
+    met = dict.fromkeys((dataset.index.first.searchsorted(order, side="right") - 1).tolist())
+    block = list(met)[-1]  # the last one to be needed
+    shard = tmp_path / shard_name(int(dataset.index.shard[block]))
+    data = bytearray(shard.read_bytes())
+    data[int(dataset.index.offset[block]) + 30] ^= 1
+    shard.write_bytes(data)
+    came: list[list[list[int]]] = []
+    for workers in (0, 1, 3):
+        came.append([])
+        loader = Loader(url, 8, mode, num_workers=workers, lanes=3, window="2KB")
+        batches = iter(loader)
+        with pytest.raises(CorruptFrame, match=shard.name):
+            came[-1].extend(feeding.ids([batch])[0] for batch in batches)
+    assert 4 < len(came[0]) <= COUNT // 8
+    assert came == [came[0]] * 3
 
 
 def test_every_value_of_every_form_comes_in_a_batch(tmp_path: Path) -> None:

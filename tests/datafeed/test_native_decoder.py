@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import struct
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +16,12 @@ import numpy.typing as npt
 import oracle
 import pytest
 import tiny
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from datafeed._native import Block, Decoder, _zstd_version
 from datafeed.errors import CorruptData, SchemaError
-from datafeed.frames import check_header, checksum, compress, decompress_into
+from datafeed.frames import MAGIC, check_header, checksum, compress, decompress, decompress_into
 
 needs_libzstd = pytest.mark.skipif(not _zstd_version(), reason="no libzstd on this system")
 Records = Sequence[bytes]
@@ -51,9 +52,7 @@ class Run:
 
     def decoder(self) -> Decoder:
         """Return the decoder of the run."""
-        stored = np.array([len(frame) for frame in self.frames], np.int64)
-        sums = np.array([checksum(frame) for frame in self.frames], np.uint32)
-        return Decoder(stored, self.raw, self.records, sums)
+        return reading(self, 0)
 
 
 def records_of(blocks: list[Block]) -> list[list[bytes]]:
@@ -78,10 +77,10 @@ def test_decode_when_frames_are_whole(blocks: list[list[bytes]], level: int) -> 
 
 
 @needs_libzstd
-@pytest.mark.parametrize("nbytes", [1, 239, 240, 241, 65_000, 65_775, 65_776, 65_777, 200_000])
+@pytest.mark.parametrize("nbytes", [1, 239, 240, 241, 65_000, 65_775, 65_776, 65_777, 200_000, 3_000_000])
 @pytest.mark.parametrize("kind", ["noise", "zeros"])
 def test_decode_when_the_content_size_takes_other_widths(nbytes: int, kind: str) -> None:
-    """Frames of one, two and four bytes of content size, of raw, compressed and repeated blocks."""
+    """Frames of one, two and four bytes of content size, with a window too; raw, compressed and repeated blocks."""
     record = np.random.default_rng(3).bytes(nbytes) if kind == "noise" else bytes(nbytes)
     run = Run.of([[record]])
     found = run.decoder().decode(run.data, 0, 1, bytearray)
@@ -145,7 +144,7 @@ def test_decode_when_the_index_says_otherwise(column: str, by: int) -> None:
         "checksum": np.array([checksum(frame) for frame in SMALL.frames], np.uint32),
     }
     columns[column][1:] += np.array([by]).astype(columns[column].dtype)
-    decoder = Decoder(columns["stored"], columns["raw"], columns["records"], columns["checksum"])
+    decoder = Decoder(SMALL.raw, columns["stored"], columns["raw"], columns["records"], columns["checksum"])
     assert decoder.decode(SMALL.data, 0, 2, bytearray) is None
     assert decoder.decode(SMALL.data, 0, 1, bytearray) is not None
 
@@ -157,16 +156,43 @@ def test_decode_when_sizes_are_none(extra: int) -> None:
     wrong, one = np.array([extra], np.int64), np.array([1], np.int64)
     sums = np.zeros(1, np.uint32)
     for stored, raw in ((wrong, one), (one, wrong)):
-        assert Decoder(stored, raw, one, sums).decode(SMALL.data, 0, 1, bytearray) is None
+        assert Decoder(one, stored, raw, one, sums).decode(SMALL.data, 0, 1, bytearray) is None
 
 
 @needs_libzstd
-def test_decode_leaves_frames_of_other_forms_to_the_other_way() -> None:
-    """A frame without its content size, or with a window, is not the writer's: whoever wants to know looks again."""
-    raw = b"".join(map(oracle.frame, [b"one"]))
-    streamed = zstandard.ZstdCompressor(write_checksum=True, write_content_size=False).compress(raw)
-    run = Run([streamed], np.array([len(raw)], np.int64), np.array([1], np.int64))
-    assert run.decoder().decode(run.data, 0, 1, bytearray) is None
+@pytest.mark.parametrize(
+    ("descriptor", "window", "taken"),
+    [
+        (0x84, 17 << 3, True),
+        (0xC4, 0, True),
+        (0x84, 17 << 3 | 1, False),
+        (0x84, 255, False),
+        (0x80, 0, False),
+        (0x85, 0, False),
+        (0x8C, 0, False),
+        (0x94, 0, False),
+        (0x04, 0, False),
+    ],
+    ids=[
+        "128 MiB of window",
+        "a size of 8 bytes",
+        "more window",
+        "the largest window",
+        "no checksum",
+        "a dictionary",
+        "a reserved bit",
+        "an unused bit",
+        "no size",
+    ],
+)
+def test_decode_takes_what_the_format_allows(descriptor: int, window: int, *, taken: bool) -> None:
+    """A frame of another form is not looked into: whoever wants to know what is wrong with it looks again."""
+    raw = oracle.frame(b"one" * 10)
+    size = len(raw).to_bytes(8, "little")[: (0, 2, 4, 8)[descriptor >> 6]]
+    head = struct.pack("<IBB", MAGIC, descriptor, window) + size + (len(raw) << 3 | 1).to_bytes(3, "little")
+    run = Run([head + raw + compress(raw, 1)[-4:]], np.array([len(raw)], np.int64), np.array([1], np.int64))
+    assert (run.decoder().decode(run.data, 0, 1, bytearray) is not None) is taken
+    assert not taken or decompress(run.data, len(raw)) == raw
 
 
 @needs_libzstd
@@ -189,9 +215,65 @@ def test_decoder_when_columns_do_not_fit() -> None:
     """Columns of another dtype or of other lengths are refused."""
     good, sums = np.ones(2, np.int64), np.zeros(2, np.uint32)
     with pytest.raises(SchemaError, match="stored: expected a 1-D int64 array"):
-        Decoder(good.astype(np.int32), good, good, sums)  # type: ignore[arg-type]  # what is tested
+        Decoder(good, good.astype(np.int32), good, good, sums)  # type: ignore[arg-type]  # what is tested
     with pytest.raises(ValueError, match="one length"):
-        Decoder(good, good, good, sums[:1])
+        Decoder(good, good, good, good, sums[:1])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[int]:
+    """Give the open file of a shard that holds SMALL behind ten other bytes."""
+    (tmp_path / "shard").write_bytes(b"something " + SMALL.data)
+    descriptor = os.open(tmp_path / "shard", os.O_RDONLY)
+    yield descriptor
+    os.close(descriptor)
+
+
+def reading(run: Run, offset: int) -> Decoder:
+    """Return the decoder of a run that begins at some byte of its shard."""
+    stored = np.array([len(frame) for frame in run.frames], np.int64)
+    sums = np.array([checksum(frame) for frame in run.frames], np.uint32)
+    return Decoder(np.cumsum(stored) - stored + offset, stored, run.raw, run.records, sums)
+
+
+@needs_libzstd
+@pytest.mark.parametrize("runs", [[(0, 2)], [(1, 2), (0, 1)], [(0, 1), (0, 2), (1, 2)], []])
+def test_read_gives_the_blocks_of_all_runs(file: int, runs: list[tuple[int, int]]) -> None:
+    """In the order that is asked for."""
+    found = reading(SMALL, 10).read(runs, [file] * len(runs), bytearray)
+    assert found is not None
+    assert records_of(found) == [records for run in runs for records in SMALL_RECORDS[slice(*run)]]
+
+
+@needs_libzstd
+@pytest.mark.parametrize("offset", [-1, 9, 11, 2**40])
+def test_read_when_the_bytes_are_others(file: int, offset: int) -> None:
+    """Before the file, beside the frames, past its end."""
+    assert reading(SMALL, offset).read([(0, 1), (1, 2)], [file, file], bytearray) is None
+
+
+@needs_libzstd
+def test_read_when_the_file_cannot_be_read(file: int, tmp_path: Path) -> None:
+    """One run of several is enough."""
+    folder = os.open(tmp_path, os.O_RDONLY)
+    assert reading(SMALL, 10).read([(0, 1), (1, 2)], [file, folder], bytearray) is None
+    os.close(folder)
+
+
+@needs_libzstd
+def test_read_when_a_run_is_longer_than_what_is_kept(tmp_path: Path) -> None:
+    """Room for the frames grows with the run."""
+    noise = np.random.default_rng(1)
+    records = [[noise.bytes(2**20)] for _ in range(20)]
+    run = Run.of(records)
+    (tmp_path / "shard").write_bytes(run.data)
+    file = os.open(tmp_path / "shard", os.O_RDONLY)
+    decoder = reading(run, 0)
+    for runs in ([(0, 1)], [(0, 20)], [(3, 5), (19, 20)]):
+        found = decoder.read(runs, [file] * len(runs), bytearray)
+        assert found is not None
+        assert records_of(found) == [block for start, stop in runs for block in records[start:stop]]
+    os.close(file)
 
 
 @needs_libzstd

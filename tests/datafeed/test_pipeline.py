@@ -5,14 +5,14 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
 
 from datafeed._native import Block
 from datafeed.errors import LoaderClosed
-from datafeed.pipeline import Engine, Table, close_with
+from datafeed.pipeline import Engine, Run, Table, close_with
 from datafeed.schedule import Step
 from datafeed.work import Limits, Work
 
@@ -44,12 +44,13 @@ class Maker:
                 seconds = float(self.rng.random()) / 1000
             time.sleep(seconds)
 
-    def load(self, start: int, end: int) -> list[Block]:
+    def load(self, runs: Sequence[Run]) -> list[Block]:
         """Load blocks."""
         self.pause()
+        blocks = [block for run in runs for block in range(*run)]
         with self.lock:
-            self.loaded += range(start, end)
-        return [EMPTY] * (end - start)
+            self.loaded += blocks
+        return [EMPTY] * len(blocks)
 
     def gather(self, table: Table, step: Step) -> Work[int]:
         """Begin a batch; every block that it needs must be there."""
@@ -108,8 +109,9 @@ def test_f64_an_error_reaches_the_caller_at_its_batch(where: str, workers: int) 
     """What was raised on a thread is raised by `take`, after the batches before it, with its traceback."""
 
     class Failing(Maker):
-        def load(self, start: int, end: int) -> list[Block]:
-            return self.fail_at("load", start) or super().load(start, end)
+        def load(self, runs: Sequence[Run]) -> list[Block]:
+            self.fail_at("load", *(block for block, _ in runs))
+            return super().load(runs)
 
         def gather(self, table: Table, step: Step) -> Work[int]:  # noqa: ARG002  (the interface)
             self.fail_at("gather", step.start)
@@ -119,8 +121,8 @@ def test_f64_an_error_reaches_the_caller_at_its_batch(where: str, workers: int) 
             self.fail_at("finish", number)
             return number
 
-        def fail_at(self, stage: str, number: int) -> None:
-            if stage == where and number == 7:
+        def fail_at(self, stage: str, *numbers: int) -> None:
+            if stage == where and 7 in numbers:
                 raise ZeroDivisionError(stage)
 
     def failing_steps() -> Iterator[Step]:
@@ -160,9 +162,9 @@ def test_a_batch_that_never_comes_is_told_when_there_is_a_timeout() -> None:
     """The message says what is waited for."""
     maker, gate = Maker(), threading.Event()
 
-    def stuck(start: int, end: int) -> list[Block]:
+    def stuck(runs: Sequence[Run]) -> list[Block]:
         gate.wait(30)
-        return maker.load(start, end)
+        return maker.load(runs)
 
     engine = Engine(steps(3), 3, stuck, maker.gather, Limits(1, 2, 2, timeout_s=0.05))
     with pytest.raises(TimeoutError, match=r"no batch 0 after .* still waiting for its blocks"):

@@ -28,6 +28,7 @@ from datafeed.errors import (
 from datafeed.foreign import index_foreign
 from datafeed.frames import compress
 from datafeed.header import make_header
+from datafeed.localstore import LocalStore
 from datafeed.manifest import Manifest, read_manifest
 from datafeed.reader import BlockReader
 from datafeed.shard import shard_name
@@ -68,6 +69,30 @@ def test_read_run_reads_once(dataset: tuple[Store, Manifest]) -> None:
     blocks = reader(counting, manifest).read_run(3, 6)
     assert list(_records(blocks)) == [tiny.record(number) for number in range(12, 24)]
     assert counting.ranges == 1
+
+
+@pytest.mark.parametrize("kind", [LocalStore, FsspecStore])
+def test_read_runs_gives_the_blocks_of_all_runs(dataset: tuple[Store, Manifest], kind: type[Store]) -> None:
+    """From files in one go, from any other store run by run."""
+    path = dataset[0].url
+    store = kind(f"local://{path}" if kind is FsspecStore else path)  # type: ignore[call-arg]  # of the two
+    found = reader(store).read_runs([(3, 6), (0, 1), (4, 5)])
+    assert list(_records(found)) == [tiny.record(number) for number in [*range(12, 24), *range(4), *range(16, 20)]]
+    with pytest.raises(ValueError, match="blocks 2 to 4 of 6 are not a run inside one shard"):
+        reader(store).read_runs([(0, 1), (2, 4)])
+
+
+def test_f44_read_runs_of_a_cut_shard_says_what_read_run_says(dataset: tuple[Store, Manifest]) -> None:
+    """And a shard that is gone, too."""
+    store, manifest = dataset
+    opened = reader(store, manifest)
+    tiny.damage(store, _FIRST, store.read(_FIRST)[:50])
+    with pytest.raises(TruncatedShard) as caught:
+        opened.read_runs([(3, 6), (0, 3)])
+    assert (caught.value.shard, caught.value.block) == (_FIRST, 0)
+    store.delete(_FIRST)
+    with pytest.raises(ShardMissing, match=_FIRST):
+        reader(store, manifest).read_runs([(3, 6), (0, 3)])
 
 
 def test_blocks_outlive_later_reads(dataset: tuple[Store, Manifest]) -> None:

@@ -39,21 +39,33 @@ def replay(steps: list[Step]) -> tuple[list[int], int, int]:
     return seen, loads, most
 
 
-@given(layouts, st.integers(1, 9), st.integers(1, 50), st.data())
+@given(layouts, st.integers(1, 9), st.integers(1, 50), st.sampled_from([1, 2, 8]), st.data())
 @settings(max_examples=60, deadline=None)
 def test_once_loads_each_block_once_and_frees_it(
-    layout: Layout, lanes: int, batch_size: int, data: st.DataObject
+    layout: Layout, lanes: int, batch_size: int, together: int, data: st.DataObject
 ) -> None:
     """From any position on, every block that is left is loaded once, and none is held at the end."""
     start = data.draw(st.integers(0, layout.records))
     order = WindowOrder(Spec("window", 1, lanes, round_window(20)), layout, 0)
     want = order.places(0, layout.records)[start:].astype(np.int64)
-    steps = list(once(order, layout, Span(start, layout.records, batch_size)))
+    steps = list(once(order, layout, Span(start, layout.records, batch_size, together)))
     seen, loads, _ = replay(steps)
     assert seen == want.tolist()
     assert loads == len(np.unique(want >> 32))
     assert sum(len(step.frees) for step in steps) == loads
-    assert [step.start for step in steps] == list(range(start, layout.records, batch_size))
+    starts = [step.start for step in steps]
+    if together == 1:
+        assert starts == list(range(start, layout.records, batch_size))
+    assert not any((begin - start) % batch_size for begin in starts)
+
+
+def test_once_takes_more_and_more_batches_together() -> None:
+    """The first batch comes alone: what is made together comes later."""
+    layout = layout_of([1000] * 40, 8)
+    steps = list(once(NaturalOrder(layout), layout, Span(0, 39_999, 100, 8)))
+    assert [len(step.rows) for step in steps[:7]] == [100, 200, 400, 800, 800, 800, 800]
+    assert sum(len(step.rows) for step in steps) == 39_999
+    assert max(len(step.rows) for step in steps) == 800
 
 
 def test_once_stays_within_extents_when_blocks_follow_each_other() -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import feeding
 import forms
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from golden_data import to_column
 
+from datafeed._native import Parser
 from datafeed.columns import Column, Parsed
+from datafeed.dataset import Dataset
 from datafeed.ragged import Ragged
 from datafeed.schema import Feature, Schema
 from datafeed.tensors import TensorForm, Value
@@ -18,7 +24,8 @@ ROWS = 9
 
 def to_tensors(feature: Feature, column: Column) -> dict[str, Value]:
     """Return a batch of one column."""
-    return TensorForm(Schema([feature]), []).tensors(Parsed([], [column], {}, {}, [column.present]), {})
+    (batch,) = TensorForm(Schema([feature]), []).batches(Parsed([], [column], {}, {}, [column.present]), {}, ROWS)
+    return batch
 
 
 @pytest.mark.parametrize("feature", list(forms.SCHEMA), ids=lambda feature: feature.name)
@@ -35,6 +42,23 @@ def test_a_feature_becomes_a_tensor_a_ragged_or_a_list(feature: Feature) -> None
     assert isinstance(
         column, torch.Tensor if feature.numeric and not feature.ragged else Ragged if feature.numeric else list
     )
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 4, 9, 10])
+def test_batches_made_together_are_those_made_alone(tmp_path: Path, batch_size: int) -> None:
+    """Whether the last one is short or not; whatever the form of a feature."""
+    parser = Parser(forms.SCHEMA.features)
+    block = Dataset(forms.write(tmp_path, forms.SCHEMA, ROWS, per_block=ROWS, shards=1)).reader.read(0)
+    rows = np.arange(ROWS, dtype=np.int32)
+    strings = [n for n, feature in enumerate(forms.SCHEMA) if not feature.numeric and not feature.shape]
+    form = TensorForm(forms.SCHEMA, parser.groups)
+
+    def batches(rows: npt.NDArray[np.int32], batch_size: int) -> list[dict[str, Value]]:
+        parsed = parser.parse_batch([block], np.zeros_like(rows), rows, strings[::2], strings[1::2])
+        return form.batches(parsed, {}, batch_size)
+
+    expected = [batch for low in range(0, ROWS, batch_size) for batch in batches(rows[low : low + batch_size], ROWS)]
+    assert feeding.plain(batches(rows, batch_size)) == feeding.plain(expected)
 
 
 @pytest.mark.parametrize("name", ["float32.array", "uint64.scalar", "float16.ragged"])
