@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from numbered import Numbered, digests, records
+from peer import Peer
 from tiny import framed
 
 from datafeed.converters.convert import ConvertOptions, convert
@@ -31,14 +32,6 @@ def exported(dataset: str, tmp_path: Path) -> Path:
     """Return its export."""
     export_tfrecord(dataset, str(tmp_path / "out"))
     return tmp_path / "out"
-
-
-def _reader(program: str, *args: str) -> list[list[object]]:
-    """Run a reader in a process of its own, and return the rows that it found."""
-    done = subprocess.run([sys.executable, "-c", program, *args], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    rows: list[list[object]] = json.loads(done.stdout.splitlines()[-1])
-    return rows
 
 
 EXPECTED = [[row, SOURCE.expected(row).hex()] for row in range(400)]
@@ -95,7 +88,7 @@ def test_damaged_block_is_not_exported(tmp_path: Path) -> None:
 
 
 @pytest.mark.peers
-def test_tensorflow_reads_the_export(exported: Path) -> None:
+def test_tensorflow_reads_the_export(exported: Path, tensorflow: Peer) -> None:
     """TensorFlow's TFRecordDataset finds every row, value for value."""
     program = """
 import json, sys, tensorflow as tf
@@ -106,7 +99,7 @@ for record in tf.data.TFRecordDataset(sys.argv[1:]):
     rows.append([int(found["x"]), found["blob"].numpy().hex()])
 print(json.dumps(rows))
 """
-    assert _reader(program, *map(str, sorted(exported.glob("*.tfrecord")))) == EXPECTED
+    assert json.loads(tensorflow.run(program, *map(str, sorted(exported.glob("*.tfrecord"))))) == EXPECTED
 
 
 @pytest.mark.peers
@@ -135,11 +128,19 @@ while len(rows) < 400:
     rows += [[int(np.array(x[i])[0]), np.array(blob[i]).tobytes().hex()] for i in range(50)]
 print(json.dumps(rows))
 """
-    assert _reader(program, *map(str, sorted(exported.glob("*.tfrecord")))) == EXPECTED
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, sorted(exported.glob("*.tfrecord")))],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == EXPECTED
 
 
 @pytest.mark.peers
-def test_tfrecord_package_reads_the_export_with_its_index(exported: Path) -> None:
+def test_tfrecord_package_reads_the_export_with_its_index(exported: Path, tfrecord: Peer) -> None:
     """The `tfrecord` package finds every row through the index; it begins at a random one."""
     program = """
 import json, sys
@@ -150,4 +151,4 @@ for name in sys.argv[1:]:
         rows.append([int(found["x"][0]), bytes(found["blob"]).hex()])
 print(json.dumps(rows))
 """
-    assert sorted(_reader(program, *map(str, exported.glob("*.tfrecord")))) == EXPECTED
+    assert sorted(json.loads(tfrecord.run(program, *map(str, exported.glob("*.tfrecord"))))) == EXPECTED

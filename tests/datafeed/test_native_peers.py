@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import native_cases as cases
 import numpy as np
 import oracle
 import pytest
+from peer import Peer
 
 from datafeed._native import Block, Encoder, Parser
 from datafeed.errors import SchemaError
@@ -59,7 +57,7 @@ for raw in tf.data.TFRecordDataset(sys.argv[1]):
             coded = tf.constant(list(values), tf.float32).numpy().tobytes().hex()
         row[name] = [kind, coded]
     rows.append(row)
-json.dump(rows, open(sys.argv[2], "w"))
+print(json.dumps(rows))
 """
 
 VERDICTS = """
@@ -81,23 +79,14 @@ for kind, coded in json.load(open(sys.argv[1])):
         except tf.errors.InvalidArgumentError:
             row[form] = "error"
     found.append(row)
-json.dump(found, open(sys.argv[2], "w"))
+print(json.dumps(found))
 """
 
 
-def run(script: str, *arguments: str) -> None:
-    """Run a script on TensorFlow in a process of its own."""
-    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(
-        [sys.executable, "-c", script, *arguments], env=env, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_parse_when_tensorflow_wrote(tmp_path: Path) -> None:
+def test_parse_when_tensorflow_wrote(tmp_path: Path, tensorflow: Peer) -> None:
     """Other map orders, gaps, empty lists, several strings, no kind, negatives and 40 features are read right."""
     path = tmp_path / "written"
-    run(WRITE, str(path))
+    tensorflow.run(WRITE, str(path))
     block = Block(path.read_bytes(), check_payload=True)
     assert len(block) == 12
     features = [
@@ -126,13 +115,12 @@ def test_parse_when_tensorflow_wrote(tmp_path: Path) -> None:
     assert [column.values[5] for column in found[5:]] == list(range(-20, 20))
 
 
-def test_encode_when_tensorflow_reads(tmp_path: Path) -> None:
+def test_encode_when_tensorflow_reads(tmp_path: Path, tensorflow: Peer) -> None:
     """TensorFlow reads the framing and every list of every form of column as the oracle wrote it down."""
     features, columns = cases.all_forms()
     raw, rows = Encoder(features).encode(columns, 0, 4, 2**40)
     (tmp_path / "records").write_bytes(raw)
-    run(READ, str(tmp_path / "records"), str(tmp_path / "read"))
-    read = json.loads((tmp_path / "read").read_text())
+    read = json.loads(tensorflow.run(READ, str(tmp_path / "records")))
     assert len(read) == rows
     for row, values in enumerate(read):
         for feature, column in zip(features, columns, strict=True):
@@ -167,7 +155,7 @@ def _our_verdicts(kind: Kind, record: bytes) -> dict[str, object]:
     return row
 
 
-def test_f93_parse_when_lists_are_empty_agrees_with_tensorflow(tmp_path: Path) -> None:
+def test_f93_parse_when_lists_are_empty_agrees_with_tensorflow(tmp_path: Path, tensorflow: Peer) -> None:
     """Empty lists, no kind, absent keys, wrong kinds, repeats and unpacked lists get tf.io.parse_example's verdict."""
     one: dict[Kind, oracle.Values] = {"int64": [7], "float": [b"\0\0\x80?"], "bytes": [b"x"]}
     asked: list[tuple[Kind, str]] = []
@@ -188,7 +176,6 @@ def test_f93_parse_when_lists_are_empty_agrees_with_tensorflow(tmp_path: Path) -
         )
         asked += [(kind, record.hex()) for record in records]
     (tmp_path / "asked").write_text(json.dumps(asked))
-    run(VERDICTS, str(tmp_path / "asked"), str(tmp_path / "found"))
-    found = json.loads((tmp_path / "found").read_text())
+    found = json.loads(tensorflow.run(VERDICTS, str(tmp_path / "asked")))
     for (kind, record_hex), theirs in zip(asked, found, strict=True):
         assert _our_verdicts(kind, bytes.fromhex(record_hex)) == theirs, record_hex

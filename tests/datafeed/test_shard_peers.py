@@ -12,6 +12,7 @@ from pathlib import Path
 import golden_data
 import make_golden
 import pytest
+from peer import Peer
 
 from datafeed.footer import read_footer
 from datafeed.shard import shard_name
@@ -63,11 +64,10 @@ def _plain(value: object) -> object:
     return value.hex() if isinstance(value, bytes) else value
 
 
-def test_tensorflow_reads_every_value(plain: Path) -> None:
+def test_tensorflow_reads_every_value(plain: Path, tensorflow: Peer) -> None:
     """TFRecordDataset over `zstd -dc` of the shards: each list of each Example is the literal."""
     code = """
-        import json, os, sys
-        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+        import json, sys
         import tensorflow as tf
         rows = []
         for record in tf.data.TFRecordDataset(sys.argv[1]):
@@ -81,10 +81,10 @@ def test_tensorflow_reads_every_value(plain: Path) -> None:
             rows.append(row)
         print(json.dumps(rows))
     """
-    assert json.loads(_run(code, plain, ",".join(_NAMES))) == _expected()
+    assert json.loads(tensorflow.run(textwrap.dedent(code), str(plain), ",".join(_NAMES))) == _expected()
 
 
-def test_tfrecord_package_reads_every_value(plain: Path) -> None:
+def test_tfrecord_package_reads_every_value(plain: Path, tfrecord: Peer) -> None:
     """The `tfrecord` package reads the same records; it gives arrays, and no key or an empty list where missing."""
     code = """
         import json, sys
@@ -103,7 +103,7 @@ def test_tfrecord_package_reads_every_value(plain: Path) -> None:
             rows.append(row)
         print(json.dumps(rows))
     """
-    assert json.loads(_run(code, plain, ",".join(_NAMES))) == _expected()
+    assert json.loads(tfrecord.run(textwrap.dedent(code), str(plain), ",".join(_NAMES))) == _expected()
 
 
 def _blocks(number: int) -> tuple[Path, list[int]]:
