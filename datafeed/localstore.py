@@ -140,7 +140,8 @@ class LocalStore:
         with _mapped(path, 0):
             os.makedirs(folder or "/", exist_ok=True)
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        published = False
+        existed = os.path.lexists(path)
+        left = temporary  # what must not stay after an exception
         try:
             try:
                 yield _Writer(fd, path)
@@ -151,13 +152,16 @@ class LocalStore:
                     os.close(fd)
             with _mapped(path, 0):
                 os.replace(temporary, path)
-                published = True
+                left = (
+                    "" if existed else path
+                )  # where it replaced another, nothing would be worse than the whole new one
                 _sync_folder(folder or "/")
+                left = ""
             self._files.pop(name, None)
         finally:
-            if not published:
+            if left:
                 with suppress(OSError):  # the error on its way says more than this one would
-                    os.unlink(temporary)
+                    os.unlink(left)
 
 
 class _Writer:
