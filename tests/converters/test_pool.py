@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -164,47 +164,82 @@ def test_address_without_a_cluster_is_refused_at_once() -> None:
         _connect(f"127.0.0.1:{port}", 2)
 
 
-@pytest.mark.slow
-def test_local_ray_ends_with_the_conversion(tmp_path: Path) -> None:
-    """A conversion starts a Ray of its own, finds modules there, stops it, and leaves no process or line behind."""
-    code = f"""
-import os, psutil
+LOCAL = """
+import sys, psutil
 from numbered import Numbered
 from datafeed.converters.convert import ConvertOptions, convert
 if __name__ == "__main__":
-    report = convert(Numbered(200), {str(tmp_path)!r}, ConvertOptions(workers=2))
+    report = convert(Numbered(200), sys.argv[1], ConvertOptions(workers=2))
     left = [process.name() for process in psutil.Process().children(recursive=True)]
     print(report.ran_on, report.records, left)
 """
+LONG = """
+import sys
+from numbered import Numbered
+from datafeed.converters.convert import ConvertOptions, convert
+convert(Numbered(300_000, read_s=0.2), sys.argv[1], ConvertOptions(workers=2, shard_size=4000, block_size=700))
+"""
+OWN_RAYS = {"local": LOCAL, signal.SIGINT: LONG, signal.SIGKILL: LONG}
+Child = subprocess.Popen[str]
+
+
+@pytest.fixture(scope="module")
+def own_rays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[object, tuple[Path, Child]]]:
+    """Start conversions with a Ray of their own, at once: each takes seconds until it converts."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("ray 200 []\n", "")
+    pipe = subprocess.PIPE
+    found: dict[object, tuple[Path, Child]] = {}
+    for name, code in OWN_RAYS.items():
+        out = tmp_path_factory.mktemp("own")
+        command = [sys.executable, "-c", code, str(out)]
+        found[name] = out, subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True)
+    yield found
+    for _, child in found.values():
+        if child.poll() is None:  # its test was not selected, or failed
+            _kill(psutil.Process(child.pid).children(recursive=True))
+            child.kill()
+        child.communicate()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_rays_first(request: pytest.FixtureRequest) -> None:
+    """Start them before the first test of the module, if one that needs them is selected."""
+    if any("own_rays" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        request.getfixturevalue("own_rays")
+
+
+@pytest.mark.slow
+def test_local_ray_ends_with_the_conversion(own_rays: dict[object, tuple[Path, Child]]) -> None:
+    """A conversion starts a Ray of its own, finds modules there, stops it, and leaves no process or line behind."""
+    assert own_rays["local"][1].communicate() == ("ray 200 []\n", "")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_stopped_conversion_leaves_no_ray_behind(tmp_path: Path, number: signal.Signals) -> None:
+def test_stopped_conversion_leaves_no_ray_behind(
+    own_rays: dict[object, tuple[Path, Child]], number: signal.Signals
+) -> None:
     """Ctrl-C and a kill both end the Ray that the conversion started; the shards that were finished stay.
 
     After a kill two agents of Ray's own live on for a minute; what works for the conversion does not.
     """
-    code = f"""
-from numbered import Numbered
-from datafeed.converters.convert import ConvertOptions, convert
-convert(Numbered(3000, read_s=0.2), {str(tmp_path)!r}, ConvertOptions(workers=2, shard_size=4000, block_size=700))
-"""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with subprocess.Popen([sys.executable, "-c", code], env=env, stderr=subprocess.DEVNULL) as child:
-        _wait(lambda: bool(list(tmp_path.glob("shard-*"))))
-        started = psutil.Process(child.pid).children(recursive=True)
-        working = [process for process in started if "agent" not in " ".join(process.cmdline()).lower()]
-        child.send_signal(number)
+    out, child = own_rays[number]
+    _wait(lambda: bool(list(out.glob("shard-*"))) or child.poll() is not None)
+    assert child.poll() is None, child.communicate()[1]
+    started = psutil.Process(child.pid).children(recursive=True)
+    working = [process for process in started if "agent" not in " ".join(process.cmdline()).lower()]
+    child.send_signal(number)
+    child.wait(60)
     _wait(lambda: not any(process.is_running() for process in working))
     assert len(working) > 3
-    for process in started:
+    _kill(started)
+    assert not (out / "dataset.json").exists()
+
+
+def _kill(processes: Iterable[psutil.Process]) -> None:
+    for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    assert not (tmp_path / "dataset.json").exists()
 
 
 def _wait(ready: Callable[[], bool]) -> None:
