@@ -27,16 +27,18 @@ class _Loan(weakref.ref[_Bytes]):
 class BufferPool:
     """Lend buffers, and take each back when the last view of it dies. Safe to share between threads.
 
-    It holds as much memory as was ever lent at once, until it is dropped.
+    Unless told how many to keep, it holds as much memory as was ever lent at once, until it is dropped.
 
     Args:
         nbytes: The size of the buffers; longer ones are made afresh.
+        keep: How many free ones to keep; None for all, which then come in slabs.
     """
 
-    __slots__ = ("_free", "_loans", "_nbytes", "_slab_nbytes")
+    __slots__ = ("_free", "_keep", "_loans", "_nbytes", "_slab_nbytes")
 
-    def __init__(self, nbytes: int) -> None:
+    def __init__(self, nbytes: int, keep: int | None = None) -> None:
         self._nbytes = nbytes
+        self._keep = keep
         self._slab_nbytes = _FIRST_SLAB_NBYTES
         self._free: list[_Bytes] = []
         self._loans: dict[int, _Loan] = {}
@@ -67,6 +69,8 @@ class BufferPool:
         return array.data
 
     def _grow(self) -> _Bytes:
+        if self._keep is not None:
+            return np.empty(self._nbytes, np.uint8)
         count = min(max(1, self._slab_nbytes // self._nbytes), _MOST_BUFFERS)
         self._slab_nbytes = min(2 * self._slab_nbytes, _LARGEST_SLAB_NBYTES)
         first, *rest = np.empty((count, self._nbytes), np.uint8)
@@ -75,4 +79,5 @@ class BufferPool:
 
     def _give_back(self, loan: _Loan) -> None:
         del self._loans[id(loan)]
-        self._free.append(loan.buffer)
+        if self._keep is None or len(self._free) < self._keep:
+            self._free.append(loan.buffer)

@@ -108,9 +108,7 @@ class Feed:
         self._next = Position(0, 0)
         self._newest: Progress | None = None
         self._measured: Progress | None = None
-        Maker(
-            dataset, options.recipe, options.seed, options.batch_size
-        )  # a mistake in the recipe is told here, not at the first batch
+        _ = self.maker  # a mistake in the recipe is told here, not at the first batch
 
     def __getstate__(self) -> dict[str, object]:
         return {
@@ -160,6 +158,17 @@ class Feed:
         return self._next if self._newest is None else self._newest.position
 
     @cached_property
+    def maker(self) -> Maker:
+        """What makes the batches of all epochs."""
+        options = self.options
+        return Maker(self.dataset, options.recipe, options.seed, options.batch_size, self.ahead + 1)
+
+    @property
+    def ahead(self) -> int:
+        """How many batches are made ahead of the caller, where they are made one by one."""
+        return self.options.prefetch_factor + self.options.num_workers if self.options.num_workers else 1
+
+    @cached_property
     def spec(self) -> Spec:
         """The order, with its window in records."""
         records, options = max(1, len(self.dataset)), self.options
@@ -196,7 +205,7 @@ class Feed:
     def together(self) -> int:
         """How many batches are best parsed at a time: a power of two."""
         options, manifest = self.options, self.dataset.manifest
-        if not options.num_workers or options.mode == "full":
+        if not options.num_workers or options.mode == "full" or not self.maker.parses_only:
             return 1
         batch_bytes = max(1, manifest.raw_bytes * options.batch_size // max(1, len(self.dataset)))
         most = min(_MOST_TOGETHER, _TOGETHER_NBYTES // batch_bytes)
@@ -264,20 +273,18 @@ class FeedIterator(Iterator[Batch]):
 
     def _start(self, begin: Position, together: int) -> None:
         feed, options = self._feed, self._feed.options
-        maker = Maker(feed.dataset, options.recipe, options.seed, options.batch_size)
-        self._together = together if maker.parses_only else 1
-        batches_ahead = options.prefetch_factor + options.num_workers
+        self._together = together
         limits = Limits(
             workers=options.num_workers,
-            depth=max(1 + options.num_workers, -(-batches_ahead // self._together)) if options.num_workers else 1,
-            ahead=-(-_AHEAD_SAMPLES // (options.batch_size * self._together)) if options.num_workers else 0,
+            depth=max(1 + options.num_workers, -(-feed.ahead // together)),
+            ahead=-(-_AHEAD_SAMPLES // (options.batch_size * together)) if options.num_workers else 0,
             timeout_s=options.timeout_s,
         )
         self._engine: Engine[list[Batch]] = Engine(
-            feed.schedule(begin, self._together),
+            feed.schedule(begin, together),
             sum(shard.blocks for shard in feed.dataset.manifest.shards),
             feed.dataset.reader.read_runs,
-            partial(maker.begin, epoch=begin.epoch),
+            partial(feed.maker.begin, epoch=begin.epoch),
             limits,
             self.progress.counters,
         )

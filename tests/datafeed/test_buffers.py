@@ -45,6 +45,16 @@ def test_derived_views_keep_a_buffer() -> None:
         assert pool.free == free + 1
 
 
+def test_a_pool_keeps_no_more_than_told() -> None:
+    """What comes back beyond that is freed."""
+    pool = BufferPool(1000, 2)
+    views = [pool.take(1000) for _ in range(5)]
+    assert len({np.frombuffer(view, np.uint8).ctypes.data for view in views}) == 5
+    assert pool.free == 0
+    del views
+    assert pool.free == 2
+
+
 def test_long_buffers_are_not_kept() -> None:
     """What is longer than the pool's size is made afresh and dropped."""
     pool = BufferPool(10)

@@ -13,6 +13,7 @@ import pytest
 from datafeed import Loader
 from datafeed.dataset import Dataset
 from datafeed.errors import ConfigError, CorruptFrame
+from datafeed.images import ImageOptions
 from datafeed.loader import Shuffle
 from datafeed.shard import shard_name
 
@@ -162,6 +163,19 @@ def test_f73_a_list_of_batches_keeps_each_intact(url: str) -> None:
         batches.append(batch)
         copies.append(feeding.plain(batch))
     assert [feeding.plain(batch) for batch in batches] == copies
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_f73_pictures_that_are_kept_stay_as_they_are(tmp_path: Path, workers: int) -> None:
+    """Their memory is used again only when nobody sees it, in this epoch or the next."""
+    url = forms.write(tmp_path, forms.IMAGES, 60)
+    loader = Loader(url, 4, num_workers=workers, image=ImageOptions(8))
+    kept = [(batch["id"].tolist(), batch["photo"][1]) for _ in range(3) for batch in loader]
+    assert len(kept) == 45
+    for ids, photo in kept:
+        red, green, blue = photo[:, 4, 4].tolist()
+        expected = forms.colour(ids[1])
+        assert max(abs(a - b) for a, b in zip((red, green, blue), expected, strict=True)) < 6
 
 
 def test_f73_writing_to_a_batch_harms_no_other(url: str) -> None:
