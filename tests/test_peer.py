@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from peer import Peer
+from processes import ended, wait_until
 
 
 @pytest.fixture
@@ -74,4 +75,4 @@ def test_child_ends_with_the_session(number: signal.Signals) -> None:
         assert session.stdout is not None
         child = psutil.Process(int(session.stdout.readline()))
         session.send_signal(number)
-    child.wait(30)
+    wait_until(lambda: ended(child))

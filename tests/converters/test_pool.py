@@ -8,14 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 from numbered import Numbered, digests
+from processes import ended, wait_until
 
 from datafeed.converters.convert import ConvertOptions, convert
 from datafeed.converters.pool import _connect, ray_cluster
@@ -224,13 +224,13 @@ def test_stopped_conversion_leaves_no_ray_behind(
     After a kill two agents of Ray's own live on for a minute; what works for the conversion does not.
     """
     out, child = own_rays[number]
-    _wait(lambda: bool(list(out.glob("shard-*"))) or child.poll() is not None)
+    wait_until(lambda: bool(list(out.glob("shard-*"))) or child.poll() is not None)
     assert child.poll() is None, child.communicate()[1]
     started = psutil.Process(child.pid).children(recursive=True)
     working = [process for process in started if "agent" not in " ".join(process.cmdline()).lower()]
     child.send_signal(number)
     child.wait(60)
-    _wait(lambda: not any(process.is_running() for process in working))
+    wait_until(lambda: all(map(ended, working)))
     assert len(working) > 3
     _kill(started)
     assert not (out / "dataset.json").exists()
@@ -240,11 +240,3 @@ def _kill(processes: Iterable[psutil.Process]) -> None:
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-
-
-def _wait(ready: Callable[[], bool]) -> None:
-    """Wait for something, a minute at most."""
-    end = time.monotonic() + 60
-    while not ready():
-        assert time.monotonic() < end
-        time.sleep(0.05)
