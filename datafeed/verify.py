@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from datafeed._native import Block, crc32c
+import numpy as np
+
+from datafeed._native import Block, Parser, crc32c
+from datafeed.batches import to_texts
 from datafeed.blockindex import read_columns
-from datafeed.errors import CorruptData, CorruptFrame, CorruptIndex, IndexMismatch, ShardMissing, StaleIndex
+from datafeed.errors import (
+    CorruptData,
+    CorruptFrame,
+    CorruptIndex,
+    IndexMismatch,
+    SchemaError,
+    ShardMissing,
+    StaleIndex,
+)
 from datafeed.footer import Footer, read_footer
 from datafeed.frames import decompress
 from datafeed.manifest import MANIFEST_NAME, Manifest, read_manifest
 from datafeed.reader import check_place
 from datafeed.rebuild import misplaced, shard_numbers
 from datafeed.scan import scan_blocks, scan_rest
+from datafeed.schema import Schema
 from datafeed.seektable import BlockColumns
 from datafeed.shard import ShardInfo, shard_name
 from datafeed.storage import Store
 
-Problem = CorruptData | ShardMissing
+Problem = CorruptData | ShardMissing | SchemaError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +42,7 @@ class VerifyReport:
         problems: Each thing that is wrong, with its place in the error's fields and text.
         shards: Shards that were read.
         blocks: Blocks that were read, the damaged ones included.
-        records: Records of the blocks that are whole.
+        records: Records of the blocks that are whole, whether or not they fit the schema.
         nbytes: Stored bytes that were read.
     """
 
@@ -47,8 +59,9 @@ class VerifyReport:
 
 
 def verify(store: Store, *, on_progress: Callable[[int], None] | None = None) -> VerifyReport:
-    """Check every checksum, count and payload of a dataset, its shards' SHA-256, its index and manifest.
+    """Check every checksum, count and record of a dataset, its shards' SHA-256, its index and manifest.
 
+    Records are parsed to the schema; of those of a block that do not fit, the first is named and the others counted.
     Nothing that is wrong with the data ends the check: with a damaged manifest or index, the shards are checked by
     what they say of themselves.
 
@@ -91,6 +104,9 @@ class _Check:
     def report(self) -> VerifyReport:
         return VerifyReport(tuple(self.problems), **self.counts)
 
+    def parse_to(self, schema: Schema) -> None:
+        self.schema, self.parser = schema, Parser(schema.features)
+
     def shards_alone(self) -> None:
         """Check shards without a manifest."""
         footers: list[Footer] = []
@@ -98,11 +114,13 @@ class _Check:
             footer = self.footer(shard_name(number))
             if footer is not None:
                 self.place(footer, number, footers)
+                self.parse_to(footer.header.schema)
                 self.shard(shard_name(number), "zstd", footer.blocks, (None, footer))
 
     def dataset(self, manifest: Manifest, columns: list[BlockColumns] | None) -> None:
         """Check the shards that a manifest names."""
         footers: list[Footer] = []
+        self.parse_to(manifest.schema)
         for number, info in enumerate(manifest.shards):
             if not self.store.exists(info.name):
                 self.problems.append(ShardMissing(f"{info.name!r} is missing, {MANIFEST_NAME} names it"))
@@ -179,8 +197,9 @@ class _Check:
             self.counts["blocks"] += 1
             raw, records, checksum = facts
             try:
-                Block(_raw(codec, frame, raw, checksum), records, check_payload=True)
+                block = Block(_raw(codec, frame, raw, checksum), records, check_payload=True)
                 self.counts["records"] += records
+                self.fit(block, f"{name}, block {number}")
             except CorruptData as exc:
                 exc.shard, exc.block = name, number
                 exc.offset = offset if exc.offset < 0 else exc.offset
@@ -188,6 +207,27 @@ class _Check:
             offset += frame.nbytes
             self.on_progress(frame.nbytes)
         return offset
+
+    def fit(self, block: Block, where: str) -> None:
+        """Parse a block's records."""
+        if self.misfit(block, range(len(block))) is None:
+            return
+        wrong = [exc for row in range(len(block)) if (exc := self.misfit(block, [row])) is not None]
+        more = f"; {len(wrong) - 1} more of the block's {len(block)} records do not fit" if len(wrong) > 1 else ""
+        first = wrong[0]
+        reason = f"{where}, record {first.row}: {first.reason}{more}"
+        self.problems.append(SchemaError(reason, first.row, first.feature))
+
+    def misfit(self, block: Block, rows: Sequence[int]) -> SchemaError | None:
+        """Return what is wrong with the first of some records that does not fit the schema, with its row."""
+        try:
+            columns = self.parser.parse([block], np.zeros(len(rows), np.int32), np.array(rows, np.int32))
+            for feature, column in zip(self.schema, columns, strict=True):
+                if feature.dtype == "utf8":
+                    to_texts(feature, column)
+        except SchemaError as exc:
+            return SchemaError(exc.reason, rows[exc.row], exc.feature)
+        return None
 
 
 def _unseen(nbytes: int) -> None:

@@ -26,8 +26,8 @@ _DAMAGED = 5
 def command(*, url: str, storage: tuple[tuple[str, str], ...], as_json: bool) -> None:
     """Check every byte of the dataset at URL.
 
-    All checksums, counts, payloads and the index are compared. Each problem is one line with its place. Exit code 5 if
-    there is any.
+    All checksums, counts and the index are compared, and every record is parsed to the schema. Each problem is one line
+    with its place. Exit code 5 if there is any.
 
     \b
         datafeed verify /data/photos

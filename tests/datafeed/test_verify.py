@@ -15,6 +15,7 @@ from datafeed.errors import (
     CorruptRecord,
     DatasetNotFound,
     IndexMismatch,
+    SchemaError,
     ShardMissing,
     StaleIndex,
 )
@@ -194,6 +195,54 @@ def test_f46_verify_checks_payloads_inside_frames() -> None:
     report = verify(store)
     (problem,) = [problem for problem in report.problems if isinstance(problem, CorruptRecord)]
     assert (problem.shard, problem.block, problem.record) == (_SHARD, 0, 1)
+
+
+def _misfits(records: list[bytes], name: str) -> list[tuple[str, int, str]]:
+    """Put records of any form in a dataset whose checksums are right, and return the problems with their fields."""
+    store, manifest = tiny.write_dataset(f"memory://verify/{name}", shards=1, blocks=1)
+    raw = tiny.framed(records)
+    tiny.shard_of(store, manifest.header, [(compress(raw, 3), len(raw), len(records))] * 2)
+    report = verify(store)
+    assert report.records == 2 * len(records)
+    assert not report.ok
+    return [(str(found), found.row, found.feature) for found in report.problems if isinstance(found, SchemaError)]
+
+
+@pytest.mark.parametrize(
+    ("record", "feature", "reason"),
+    [
+        (tiny.example({"x": [1.5], "name": b"a"}), "x", "float"),
+        (tiny.example({"x": [1, 2], "name": b"a"}), "x", "2"),
+        (tiny.example({"name": b"a"}), "x", "found none"),
+        (tiny.example({"x": [1], "name": b"\xff"}), "name", "UTF-8"),
+        (b"\xff\xff", "", ""),
+    ],
+)
+def test_f58_a_record_that_does_not_fit_the_schema_is_named(record: bytes, feature: str, reason: str) -> None:
+    """Of another kind, another length, without a feature, with text that is none, no Example: its CRC is right."""
+    found = _misfits([tiny.record(0), record, tiny.record(2)], "misfit")
+    for block, (text, row, name) in enumerate(found):
+        assert f"{_SHARD}, block {block}, record 1: " in text
+        assert reason in text
+        assert (row, name) == (1, feature)
+    assert len(found) == 2
+
+
+def test_records_that_do_not_fit_are_counted_by_block() -> None:
+    """The first of a block is named, so that a wholly wrong dataset does not fill the memory."""
+    wrong = tiny.example({"name": b"a"})
+    ((text, row, _), _) = _misfits([tiny.record(0), wrong, tiny.record(2), wrong, wrong], "misfits")
+    assert row == 1
+    assert text.endswith("; 2 more of the block's 5 records do not fit")
+
+
+def test_verify_parses_what_shards_say_without_a_manifest() -> None:
+    """By the schema in each one's footer."""
+    store, manifest = tiny.write_dataset("memory://verify/alone", shards=1, blocks=1)
+    raw = tiny.framed([tiny.example({"name": b"a"})])
+    tiny.shard_of(store, manifest.header, [(compress(raw, 3), len(raw), 1)])
+    tiny.damage(store, "dataset.json", b"{}")
+    assert [type(problem) for problem in verify(store).problems] == [CorruptIndex, SchemaError]
 
 
 def test_verify_checks_plain_files() -> None:
