@@ -36,21 +36,19 @@ from datafeed.storage import Store
 _LOG = logging.getLogger(__name__)
 _HEAD = struct.Struct("<QI")
 _READ_NBYTES = 8 * 2**20
+_SAMPLE_RECORDS = 1000
 _SUFFIXES = (".tfrecord", ".tfrecords", ".tfrec", ".record")
 
 
-def index_foreign(
-    store: Store, *, schema: Schema | None = None, block_size: int = 256 * 2**10, sample: int = 1000
-) -> Manifest:
+def index_foreign(store: Store, *, schema: Schema | None = None, block_size: int = 256 * 2**10) -> Manifest:
     """Walk the plain TFRecord files of a store once, checking every CRC, and commit an index over them.
 
     Files are taken by what they hold, so `train-00000-of-01024` is found too; others are left alone.
 
     Args:
         store: Where the files are; the index is written beside them.
-        schema: What the records hold; drawn from the first ones where it is None.
+        schema: What the records hold; drawn from the first 1,000 where it is None.
         block_size: Bytes at which a block, the unit of reading, is closed.
-        sample: How many records the schema is drawn from.
 
     Returns:
         The manifest, with codec "none".
@@ -70,7 +68,7 @@ def index_foreign(
     _report_collisions(names)
     pairs = [_index_file(store, name, block_size) for name in names]
     if schema is None:
-        schema = infer_schema(islice(_records(store, pairs), sample))
+        schema = infer_schema(islice(_records(store, pairs), _SAMPLE_RECORDS))
     listing = hashlib.sha256(canonical([[info.name, info.nbytes, info.sha256] for info, _ in pairs])).hexdigest()
     provenance = {
         "kind": "tfrecord",
