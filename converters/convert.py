@@ -10,7 +10,14 @@ from dataclasses import dataclass
 
 from datafeed.commit import commit
 from datafeed.converters.assemble import Assembler, Target
-from datafeed.converters.destination import begun, check_apart, check_on_error, committed
+from datafeed.converters.destination import (
+    QUARANTINE_INDEX,
+    begun,
+    check_apart,
+    check_on_error,
+    check_same_on_error,
+    committed,
+)
 from datafeed.converters.encode import Recipe
 from datafeed.converters.journal import JOURNAL, BadLine, Finished, Journal, bad_lines, read_plan
 from datafeed.converters.lock import LOCK_NAME, locked
@@ -28,7 +35,6 @@ from datafeed.storage import Store, local_path, masked, open_store
 __all__ = ["ConvertOptions", "ConvertReport", "Plan", "Progress", "convert", "plan"]
 
 INLINE_NBYTES = 64 * 10**6  # raw bytes that one core encodes in half a second; a local Ray takes five to start
-QUARANTINE_INDEX = "quarantine/index.jsonl"
 _SHOWN_REASONS = 5
 _DEFAULT = ConvertOptions()
 
@@ -105,11 +111,13 @@ def convert(
     meter = Meter(on_progress, sum(task.nbytes for task in made.tasks))
     manifest = committed(store, made.header)
     if manifest is not None:
+        check_same_on_error(manifest, store, options.on_error)
         _clean(store, manifest)
         return _report(made, store, manifest, _Run("nothing", 0), ([], 0, meter))
     with locked(store):
         manifest = committed(store, made.header)
         if manifest is not None:  # by the holder before
+            check_same_on_error(manifest, store, options.on_error)
             return _report(made, store, manifest, _Run("nothing", 0), ([], 0, meter))
         nested = f"{os.fspath(dest).rstrip('/')}/{JOURNAL}"
         again = begun(store, open_store(nested, options.storage_options), made.header)

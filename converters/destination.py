@@ -14,6 +14,7 @@ from datafeed.localstore import LocalStore
 from datafeed.manifest import Manifest, read_manifest
 from datafeed.storage import Store, local_path
 
+QUARANTINE_INDEX = "quarantine/index.jsonl"
 _SHOWN = 8
 
 
@@ -66,6 +67,25 @@ def committed(store: Store, header: DatasetHeader) -> Manifest | None:
         return manifest
     text = _listed(differences(manifest.header, header))
     raise OutputDiffers(f"{store.url} holds another dataset, which stays as it is. {text}. Name another destination")
+
+
+def check_same_on_error(manifest: Manifest, store: Store, on_error: str) -> None:
+    """Refuse to take a committed dataset that passed bad items over for one made in another way.
+
+    Args:
+        manifest: The dataset's.
+        store: The destination.
+        on_error: What is done with bad items now.
+
+    Raises:
+        OutputDiffers: It passed items over in another way.
+    """
+    done = "quarantine" if store.exists(QUARANTINE_INDEX) else "skip"
+    if manifest.skipped and on_error != done:
+        raise OutputDiffers(
+            f"{store.url} holds this dataset, which passed over {manifest.skipped} bad items. on_error: {done!r} -> "
+            f"{on_error!r}. Give the old one to keep it, or name another destination"
+        )
 
 
 def begun(store: Store, journal: Store, header: DatasetHeader) -> bool:

@@ -11,6 +11,7 @@ from numbered import Numbered, digests
 
 from datafeed.converters.convert import ConvertOptions, convert
 from datafeed.converters.destination import check_apart
+from datafeed.converters.source import OnError
 from datafeed.errors import BadItem, ConfigError, CorruptIndex, OutputDiffers, OutputError, ShardMissing
 
 SMALL = ConvertOptions(shard_size=4000, block_size=700, workers=1)
@@ -95,6 +96,31 @@ def test_f06_another_way_with_bad_items_is_refused_when_shards_have_some(tmp_pat
     with pytest.raises(OutputDiffers, match="on_error: 'skip' -> 'quarantine'"):
         convert(slow, str(tmp_path), dataclasses.replace(SMALL, on_error="quarantine"))
     assert convert(slow, str(tmp_path), dataclasses.replace(SMALL, on_error="skip")).skipped == 2
+
+
+@pytest.mark.parametrize("made", ["skip", "quarantine"])
+@pytest.mark.parametrize("asked", ["raise", "skip", "quarantine"])
+def test_f06_complete_dataset_that_passed_items_over_in_another_way_is_refused(
+    tmp_path: Path, made: OnError, asked: OnError
+) -> None:
+    """It is left as it is; the same way again is the same conversion."""
+    source = Numbered(200, bad=frozenset({3}))
+    convert(source, str(tmp_path), dataclasses.replace(SMALL, on_error=made))
+    before = digests(tmp_path)
+    again = dataclasses.replace(SMALL, on_error=asked)
+    if made == asked:
+        assert convert(source, str(tmp_path), again).ran_on == "nothing"
+    else:
+        with pytest.raises(OutputDiffers, match=f"1 bad items. on_error: '{made}' -> '{asked}'"):
+            convert(source, str(tmp_path), again)
+    assert digests(tmp_path) == before
+
+
+def test_complete_dataset_without_bad_items_is_the_same_for_every_way(tmp_path: Path) -> None:
+    """Nothing was passed over, so nothing depends on how that is done."""
+    convert(Numbered(200), str(tmp_path), SMALL)
+    for asked in ("skip", "quarantine"):
+        assert convert(Numbered(200), str(tmp_path), dataclasses.replace(SMALL, on_error=asked)).ran_on == "nothing"
 
 
 @pytest.mark.parametrize("name", ["photo.jpg", "sub/photo.jpg", "shard-000000.tfrecord.zst", "journal/mine.txt"])
