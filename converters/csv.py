@@ -213,6 +213,8 @@ class _Table:
         delimiter = _delimiter(path, first)
         self._reader = csv.reader(_chain(first, text), delimiter=delimiter, strict=True)
         self.header: list[str] = next(self._reader, [])
+        if first and not self.header:
+            raise SourceError(f"{self.path}:1: expected the header line, found an empty one: delete what is before it")
         twice = sorted({name for name in self.header if self.header.count(name) > 1 or not name})
         if twice:
             raise SourceError(f"{self.path}:1: the column name {twice[0]!r} must be filled and stand there once")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -199,13 +200,20 @@ def _samples(unit: Unit, on_bad: OnBad) -> Iterator[tuple[int, dict[str, object]
 
 
 def _loads(data: bytes) -> dict[str, object]:
-    found = json.loads(data.decode(), object_pairs_hook=_unique)
+    found = json.loads(data.decode(), object_pairs_hook=_unique, parse_float=_finite)
     if not isinstance(found, dict):
         hint = "; a file that is one array must be written as lines first" if isinstance(found, list) else ""
         raise ValueError(f"found {type(found).__name__}{hint}")  # noqa: TRY004  (one error for all that is no object)
     flat: dict[str, object] = {}
     _flatten("", found, flat)
     return flat
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"found {digits:.40}, a number too large for a float64: write it as a string")
+    return number
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

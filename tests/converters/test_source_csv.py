@@ -155,6 +155,14 @@ def test_names_that_are_empty_or_double_are_refused(tmp_path: Path, header: str)
         Csv(str(tmp_path), PLAIN).schema()
 
 
+@pytest.mark.parametrize("before", ["\n", "\n\n", "\r\n"])
+def test_an_empty_line_is_no_header(tmp_path: Path, before: str) -> None:
+    """The error says what to do."""
+    (tmp_path / "t.csv").write_text(f"{before}a,b\n1,2\n")
+    with pytest.raises(SourceError, match=r"t\.csv:1: expected the header line, found an empty one: delete"):
+        Csv(str(tmp_path), PLAIN).schema()
+
+
 def test_headers_that_differ_are_refused(tmp_path: Path) -> None:
     """Another order is another header: which column is which is not guessed."""
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
