@@ -11,28 +11,26 @@ line ends, so that no place to cut is certain.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import math
 import re
 import sys
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, ClassVar, TextIO, cast
+from typing import ClassVar, TextIO
 
-from datafeed.converters.listing import list_files, stamp
+from datafeed.converters.files import Files
 from datafeed.converters.names import FirstBad, shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.rows import chunk_of
-from datafeed.converters.source import Chunk, OnBad, Unit
+from datafeed.converters.source import Chunk, OnBad, Stamp, Unit, Where
+from datafeed.converters.unpack import PACKED_ERRORS, unpacked
 from datafeed.errors import BadItem, ConfigError, EmptySource, SourceError
-from datafeed.packing import packing
 from datafeed.schema import Feature, Schema, stored
 
-SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst")
 
 _CHUNK_ROWS = 4096
 _SURE_DIGITS = 15  # that a float64 holds whatever they are
@@ -50,12 +48,12 @@ class Csv:
     """Offer the rows of CSV files.
 
     Args:
-        path: A file, a glob pattern or a folder.
+        path: A file, a folder or a pattern, a path or URL; or several.
         asked: How it is read.
     """
 
     kind: ClassVar[str] = "csv"
-    path: str
+    path: Where
     asked: SourceOptions
 
     def options(self) -> dict[str, object]:
@@ -72,10 +70,10 @@ class Csv:
         Raises:
             SourceError: There is none, or one cannot be looked at.
         """
-        files = list_files(self.path, SUFFIXES)
+        files = self.asked.files.listed(self.path, SUFFIXES)
         if not files:
             raise EmptySource(f"{shown(self.path)}: no file ends in {', '.join(SUFFIXES)}")
-        return [_unit(path) for path in files]
+        return [_unit(file) for file in files]
 
     def schema(self) -> Schema:
         """Return the columns, by a first pass over all rows.
@@ -94,7 +92,7 @@ class Csv:
         rows = 0
         bad = FirstBad()
         for unit in self.units():
-            with _opened(unit.files[0].path) as table:
+            with _opened(self.asked.files, unit.files[0].path) as table:
                 if not header:
                     header, kinds = table.header, [_Kind() for _ in table.header]
                 if table.header not in (header, []):
@@ -118,7 +116,7 @@ class Csv:
         """Read one file, some thousand rows at a time."""
         schema = self.schema()
         casts = [_CASTS.get(feature.dtype, int) for feature in schema]
-        with _opened(unit.files[0].path) as table:
+        with _opened(self.asked.files, unit.files[0].path) as table:
             lines: list[int] = []
             cells: list[list[str]] = []
             for line, row in table.rows(on_bad):
@@ -234,7 +232,7 @@ class _Table:
             except csv.Error as exc:
                 on_bad(BadItem(f"{self.path}:{line}", f"cannot be parsed: {exc}"))
                 continue
-            except (OSError, EOFError, zlib.error) as exc:
+            except PACKED_ERRORS as exc:
                 on_bad(BadItem(f"{self.path}:{line}", f"the rest of it cannot be read: {exc}"))
                 return
             if not cells:
@@ -260,15 +258,13 @@ def _is_escaped(text: str) -> bool:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[_Table]:
-    with ExitStack() as files:
+def _opened(files: Files, path: str) -> Iterator[_Table]:
+    with ExitStack() as stack:
         try:
-            file = files.enter_context(open(path, "rb"))
-            packed = packing(file.peek(4)) == "gzip"
-            data = cast("IO[bytes]", files.enter_context(gzip.GzipFile(fileobj=file))) if packed else file
-            text = files.enter_context(io.TextIOWrapper(data, "utf-8-sig", errors="surrogateescape", newline=""))
+            data = stack.enter_context(unpacked(stack.enter_context(files.open(path))))
+            text = stack.enter_context(io.TextIOWrapper(data, "utf-8-sig", errors="surrogateescape", newline=""))
             table = _Table(path, text)
-        except (OSError, EOFError, zlib.error, csv.Error) as exc:
+        except (*PACKED_ERRORS, csv.Error) as exc:
             raise SourceError(f"{shown(path)}: cannot be read: {exc}") from exc
         yield table
 
@@ -280,12 +276,11 @@ def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
 
 
 def _delimiter(path: str, header: str) -> str:
-    if path.lower().removesuffix(".gz").endswith(".tsv"):
+    if path.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tsv"):
         return "\t"
     bare = re.sub(r'"[^"]*"', "", header)
     return max(",;|\t", key=bare.count)
 
 
-def _unit(path: str) -> Unit:
-    found = stamp(path)
-    return Unit(path, found.nbytes * (4 if path.lower().endswith(".gz") else 1), (found,))
+def _unit(file: Stamp) -> Unit:
+    return Unit(file.path, file.nbytes * (4 if file.path.lower().endswith((".gz", ".zst")) else 1), (file,))

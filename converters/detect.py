@@ -1,57 +1,46 @@
 """Tell what kind of source a path holds.
 
-A kind is told by the ends of file names, then by the first bytes of files whose names say nothing. A folder is looked
-at in part: its first `_LOOK_FILES` files.
+A kind is told by files that mark a folder, then by the ends of file names, then by the first bytes of files whose names
+say nothing. A folder is looked at in part: its first `_LOOK_FILES` files.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
+from io import BytesIO
 from itertools import islice
 
-from datafeed.converters import csv, image_listing, jsonl, parquet
-from datafeed.converters.csv import Csv
-from datafeed.converters.image_folder import ImageFolder
-from datafeed.converters.jsonl import JsonLines
-from datafeed.converters.listing import Walk, list_files, read_head, refuse_zstd
+from datafeed.converters import remote
+from datafeed.converters.files import Files
+from datafeed.converters.kinds import KINDS
+from datafeed.converters.listing import Walk, list_files, refuse_zstd
 from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
-from datafeed.converters.parquet import Parquet
 from datafeed.converters.record_pieces import is_plain
-from datafeed.converters.source import Source
-from datafeed.converters.tfrecord import NAMES, TFRecords
+from datafeed.converters.source import Source, Where, each
+from datafeed.converters.tfrecord import NAMES
+from datafeed.converters.unpack import PACKED_ERRORS, unpacked
 from datafeed.errors import ConfigError, EmptySource, SourceError
 from datafeed.infer import image_media
 from datafeed.packing import packing
+from datafeed.storage import local_path
 
-KINDS: dict[str, Callable[[str, SourceOptions], Source]] = {
-    "images": ImageFolder,
-    "parquet": Parquet,
-    "csv": Csv,
-    "jsonl": JsonLines,
-    "tfrecord": TFRecords,
-}
-_SUFFIXES = {
-    "images": image_listing.SUFFIXES,
-    "parquet": parquet.SUFFIXES,
-    "csv": csv.SUFFIXES,
-    "jsonl": jsonl.SUFFIXES,
-}
 _ZSTD = (".zst", ".zstd")
 _LOOK_FILES = 2000
 _LOOK_CONTENTS = 20
 _HEAD_NBYTES = 4096
+_MARK_NBYTES = 2**16
+_UNPACKED_ONLY = ("parquet", "tfrecord")
 
 
-def open_source(path: str, kind: str | None, options: SourceOptions) -> Source:
+def open_source(path: Where, kind: str | None, options: SourceOptions) -> Source:
     """Return the source that a path holds.
 
     Args:
-        path: A file, a folder or a glob pattern.
+        path: A file, a folder or a pattern, a path or URL; or several.
         kind: One of `KINDS`; None to tell it from what is there.
         options: How it is read.
 
@@ -66,54 +55,82 @@ def open_source(path: str, kind: str | None, options: SourceOptions) -> Source:
     """
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"unknown kind of source {kind!r}; there are {', '.join(KINDS)}")
-    _refuse_converted(path)
-    files = _first_files(path)
-    kind = _detect(path, files) if kind is None else kind
-    _refuse_zstd(path, files, kind)
-    return KINDS[kind](path, options)
+    for one in each(path):
+        _refuse_converted(one, options.files)
+    files = list(islice(_files(path, options), _LOOK_FILES))
+    kind = _detect(path, files, options.files) if kind is None else kind
+    if kind in _UNPACKED_ONLY:
+        _refuse_zstd(path, files, kind, options.files)
+    return KINDS[kind].open(path, options)
 
 
-def _refuse_converted(path: str) -> None:
-    manifest = path if os.path.basename(path) == "dataset.json" else os.path.join(path, "dataset.json")
-    if not os.path.isfile(manifest):
+def _refuse_converted(path: str, files: Files) -> None:
+    if local_path(path) is None and not files.is_folder(path):
         return
-    with open(manifest, "rb") as file:
-        ours = b'"format":"datafeed"' in file.read()
+    manifest = path if os.path.basename(path) == "dataset.json" else os.path.join(path, "dataset.json")
+    if local_path(path) is not None and not os.path.isfile(manifest):
+        return
+    try:
+        ours = b'"format":"datafeed"' in files.head(manifest, 2**30)
+    except FileNotFoundError:
+        return
     if ours:
         raise SourceError(
             f"{shown(path)} is a converted dataset already, says its dataset.json: load it, or convert raw data"
         )
 
 
-def _first_files(path: str) -> list[str]:
-    folder = os.path.isdir(path)
-    names = (entry.path for entry in Walk().files(path)) if folder else iter(list_files(path, ()))
-    return list(islice(names, _LOOK_FILES))
+def _files(path: Where, options: SourceOptions) -> Iterator[str]:
+    for one in each(path):
+        name = local_path(one)
+        if name is None:
+            yield from (file.path for file in remote.listed(one, ("",), options.storage_options))
+        elif os.path.isdir(name):
+            yield from (entry.path for entry in Walk().files(name))
+        else:
+            yield from list_files(name, ())
 
 
-def _refuse_zstd(path: str, files: list[str], kind: str) -> None:
-    """Refuse files packed with zstd: of a folder those named as the kind, elsewhere any."""
-    folder = os.path.isdir(path)
-    for number, file in enumerate(files):
-        looked_at = number < _LOOK_CONTENTS or file.lower().endswith(_ZSTD)
-        if looked_at and os.path.isfile(file) and (not folder or _kind_by_name(file) == kind):
-            refuse_zstd(file, read_head(file, 4))
+def _refuse_zstd(path: Where, names: list[str], kind: str, files: Files) -> None:
+    """Refuse files packed with zstd: of folders those named as the kind, elsewhere any."""
+    folder = any(map(os.path.isdir, each(path)))
+    for number, name in enumerate(names):
+        looked_at = number < _LOOK_CONTENTS or name.lower().endswith(_ZSTD)
+        if looked_at and _is_file(name) and (not folder or _kind_by_name(name) == kind):
+            refuse_zstd(name, files.head(name, 4))
 
 
-def _detect(path: str, files: list[str]) -> str:
+def _is_file(name: str) -> bool:
+    return local_path(name) is None or os.path.isfile(name)
+
+
+def _marked(names: list[str], files: Files) -> str | None:
+    """Return the kind that a file of the folder tells by its name and what it begins with."""
+    for name in names:
+        for kind, known in KINDS.items():
+            for mark, begins in known.marks:
+                if os.path.basename(name) == mark and _is_file(name) and begins in files.head(name, _MARK_NBYTES):
+                    return kind
+    return None
+
+
+def _detect(path: Where, names: list[str], files: Files) -> str:
     """Return the one kind of the files there."""
-    if not files:
+    if not names:
         raise EmptySource(f"no file in {shown(path)}: expected {', '.join(KINDS)} files")
-    found = Counter(kind for file in files if (kind := _kind_by_name(file)))
+    marked = _marked(names, files)
+    if marked:
+        return marked
+    found = Counter(kind for name in names if (kind := _kind_by_name(name)))
     if not found:
-        found = Counter(kind for file in files[:_LOOK_CONTENTS] if (kind := _kind_by_content(file)))
+        found = Counter(kind for name in names[:_LOOK_CONTENTS] if (kind := _kind_by_content(name, files)))
     if len(found) == 1:
         return next(iter(found))
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(found.items()))
     what = f"{counts} among" if found else "none of a known kind among"
     raise SourceError(
-        f"cannot tell what {shown(path)} is: found {what} the {'first ' * (len(files) == _LOOK_FILES)}{len(files)} "
-        f"file{'s' * (len(files) > 1)} ({_suffixes(files)}): say it with --from KIND, one of {', '.join(KINDS)}"
+        f"cannot tell what {shown(path)} is: found {what} the {'first ' * (len(names) == _LOOK_FILES)}{len(names)} "
+        f"file{'s' * (len(names) > 1)} ({_suffixes(names)}): say it with --from KIND, one of {', '.join(KINDS)}"
     )
 
 
@@ -124,29 +141,34 @@ def _suffixes(files: list[str]) -> str:
 
 def _kind_by_name(path: str) -> str | None:
     name = os.path.basename(path).lower()
-    name = next((name.removesuffix(suffix) for suffix in _ZSTD if name.endswith(suffix)), name)
-    kind = next((kind for kind, suffixes in _SUFFIXES.items() if name.endswith(suffixes)), None)
-    return "tfrecord" if kind is None and NAMES.search(name) else kind
+    bare = next((name.removesuffix(suffix) for suffix in _ZSTD if name.endswith(suffix)), name)
+    kind = next((kind for kind, known in KINDS.items() if bare.endswith(known.suffixes)), None)
+    return "tfrecord" if kind is None and NAMES.search(bare) else kind
 
 
-def _kind_by_content(path: str) -> str | None:
-    if not os.path.isfile(path):
+_MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow", b"\x93NUM": "numpy", b"\x89HDF": "hdf5", b"fLaC": "audio"}
+
+
+def _kind_by_content(path: str, files: Files) -> str | None:
+    if not _is_file(path):
         return None
-    head = read_head(path, _HEAD_NBYTES)
-    if packing(head) == "gzip":
+    head = files.head(path, _HEAD_NBYTES)
+    if packing(head) in ("gzip", "zstd"):
         head = _unpacked(head)
-    refuse_zstd(path, head)
-    if head[:4] == b"PAR1":
-        return "parquet"
+    if head[:4] in _MAGIC:
+        return _MAGIC[head[:4]]
     if image_media(head[:16]):
         return "images"
     if is_plain(head):
         return "tfrecord"
+    if head[257:262] == b"ustar":
+        return "webdataset"
     return "jsonl" if re.match(rb'\s*\{\s*["}]', head) else None
 
 
 def _unpacked(head: bytes) -> bytes:
-    try:
-        return zlib.decompressobj(wbits=31).decompress(head, _HEAD_NBYTES)
-    except zlib.error:
-        return b""
+    with unpacked(BytesIO(head)) as file:
+        try:
+            return file.read1(_HEAD_NBYTES)
+        except PACKED_ERRORS:
+            return b""

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from datafeed._native import Encoder
 from datafeed.converters.cut import Raw, cut_blocks
 from datafeed.converters.source import Chunk, OnBad, OnError, Source, Unit
-from datafeed.converters.stamps import check_unchanged
 from datafeed.converters.tasks import Task
 from datafeed.errors import BadItem, DatafeedError
 from datafeed.frames import compress
@@ -212,11 +211,12 @@ def read_chunks(source: Source, units: Sequence[Unit], on_bad: OnBad) -> Iterato
         SourceChanged: A file is not as it was listed.
         BadItem: Whatever `on_bad` raises.
     """
+    check_unchanged = source.asked.files.check_unchanged
     for unit in units:
-        check_unchanged(unit)
+        check_unchanged(unit.files)
         try:
             yield from source.read(unit, on_bad)
         except BadItem as exc:
-            check_unchanged(unit)
+            check_unchanged(unit.files)
             on_bad(exc)
-        check_unchanged(unit)
+        check_unchanged(unit.files)

@@ -9,25 +9,24 @@ and Infinity are floats. A line that is no object, or has a name twice, is a bad
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from datafeed.converters.listing import list_files, read_head, stamp
+from datafeed.converters.files import Files, open_failed
 from datafeed.converters.names import FirstBad, shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.rows import chunk_of
-from datafeed.converters.source import Chunk, OnBad, Unit
-from datafeed.errors import BadItem, ConfigError, EmptySource, SourceError
+from datafeed.converters.source import Chunk, OnBad, Stamp, Unit, Where
+from datafeed.converters.unpack import PACKED_ERRORS, unpacked
+from datafeed.errors import BadItem, ConfigError, EmptySource
 from datafeed.packing import packing
 from datafeed.schema import Feature, Schema, stored
 
-SUFFIXES = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
+SUFFIXES = tuple(f".{name}{packed}" for name in ("jsonl", "ndjson", "json") for packed in ("", ".gz", ".zst"))
 
 _UNIT_NBYTES = 8_000_000
 _CHUNK_ROWS = 4096
@@ -38,12 +37,12 @@ class JsonLines:
     """Offer the lines of JSON files.
 
     Args:
-        path: A file, a glob pattern or a folder.
+        path: A file, a folder or a pattern, a path or URL; or several.
         asked: How it is read.
     """
 
     kind: ClassVar[str] = "jsonl"
-    path: str
+    path: Where
     asked: SourceOptions
 
     def options(self) -> dict[str, object]:
@@ -70,7 +69,7 @@ class JsonLines:
         rows = 0
         bad = FirstBad()
         for unit in self.units():
-            for _, sample in _samples(unit, bad):
+            for _, sample in _samples(self.asked.files, unit, bad):
                 rows += 1
                 for name, value in sample.items():
                     kinds.setdefault(name, _Kind()).add(value)
@@ -99,15 +98,17 @@ class JsonLines:
 
     @cached_property
     def _units(self) -> list[Unit]:
-        files = list_files(self.path, SUFFIXES)
-        if not files:
+        files = self.asked.files
+        found = files.listed(self.path, SUFFIXES)
+        if not found:
             raise EmptySource(f"{shown(self.path)}: no file ends in {', '.join(SUFFIXES)}")
         units = []
-        for path in files:
+        for file in found:
             try:
-                units += [_whole(path)] if packing(read_head(path, 4)) == "gzip" else list(_ranges(path))
+                packed = packing(files.head(file.path, 4)) in ("gzip", "zstd")
+                units += [_whole(file)] if packed else list(_ranges(files, file))
             except OSError as exc:
-                raise SourceError(f"{shown(path)} cannot be read: {exc.strerror}") from exc
+                raise open_failed(file.path, exc) from exc
         return units
 
     def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
@@ -116,7 +117,7 @@ class JsonLines:
         texts = {feature.name for feature in schema if feature.media == "json"}
         lines: list[int] = []
         samples: list[Mapping[str, object]] = []
-        for line, found in _samples(unit, on_bad):
+        for line, found in _samples(self.asked.files, unit, on_bad):
             sample = {
                 name: json.dumps(value) if name in texts and value is not None else value
                 for name, value in found.items()
@@ -185,10 +186,10 @@ class _Kind:
         return "utf8", (), "json"
 
 
-def _samples(unit: Unit, on_bad: OnBad) -> Iterator[tuple[int, dict[str, object]]]:
+def _samples(files: Files, unit: Unit, on_bad: OnBad) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield (line number, flat object) of the lines of a unit."""
     path = shown(unit.files[0].path)
-    for line, data in _lines(unit, on_bad):
+    for line, data in _lines(files, unit, on_bad):
         if not data.strip():
             continue
         try:
@@ -242,38 +243,37 @@ def _is_text(name: str) -> bool:
     return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
 
 
-def _whole(path: str) -> Unit:
-    found = stamp(path)
-    return Unit(path, 4 * found.nbytes, (found,), (0, -1, 1))
+def _whole(file: Stamp) -> Unit:
+    return Unit(file.path, 4 * file.nbytes, (file,), (0, -1, 1))
 
 
-def _ranges(path: str) -> Iterator[Unit]:
+def _ranges(files: Files, file: Stamp) -> Iterator[Unit]:
     """Cut a file at line ends; each unit's detail is (start, end, its first line's number)."""
-    found = stamp(path)
     start, line = 0, 1
-    with open(path, "rb") as file:
-        while start < found.nbytes:
-            data = file.read(_UNIT_NBYTES)
-            data += file.readline()
+    with files.open(file.path) as text:
+        while start < file.nbytes:
+            data = text.read(_UNIT_NBYTES)
+            data += text.readline()
             if not data:
                 break
-            yield Unit(f"{path}:{line}", len(data), (found,), (start, start + len(data), line))
+            yield Unit(f"{file.path}:{line}", len(data), (file,), (start, start + len(data), line))
             start += len(data)
             line += data.count(b"\n")
 
 
-def _lines(unit: Unit, on_bad: OnBad) -> Iterator[tuple[int, bytes]]:
+def _lines(files: Files, unit: Unit, on_bad: OnBad) -> Iterator[tuple[int, bytes]]:
     assert isinstance(unit.detail, tuple)
     start, end, first = unit.detail
     path = unit.files[0].path
     try:
-        with open(path, "rb") as plain:
+        with files.open(path) as plain:
             if end < 0:
-                yield from _stripped(gzip.GzipFile(fileobj=plain), first)
+                with unpacked(plain) as text:
+                    yield from _stripped(text, first)
                 return
             plain.seek(start)
             yield from enumerate(plain.read(end - start).removeprefix(_bom(start)).split(b"\n"), first)
-    except (OSError, EOFError, zlib.error) as exc:
+    except PACKED_ERRORS as exc:
         on_bad(BadItem(shown(path), f"the rest of it cannot be read: {exc}"))
 
 

@@ -8,12 +8,13 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from datafeed.converters.braces import expand
 from datafeed.converters.names import shown
 from datafeed.converters.source import Stamp
 from datafeed.errors import SourceError, SourceNotFound
 from datafeed.packing import packing
 
-_NEXT = "make it readable, or take it out"
+NEXT = "make it readable, or take it out"
 
 
 def stamp(path: str) -> Stamp:
@@ -23,9 +24,14 @@ def stamp(path: str) -> Stamp:
         SourceError: It cannot be looked at.
     """
     try:
-        found = os.stat(path)
+        return looked_at(path)
     except OSError as exc:
-        raise SourceError(f"cannot look at {shown(path)}: {exc.strerror}; {_NEXT}") from exc
+        raise SourceError(f"cannot look at {shown(path)}: {exc.strerror}; {NEXT}") from exc
+
+
+def looked_at(path: str) -> Stamp:
+    """Return a file's size and time of change, or raise what the system does."""
+    found = os.stat(path)
     return Stamp(path, found.st_size, found.st_mtime_ns)
 
 
@@ -39,7 +45,7 @@ def read_head(path: str, nbytes: int) -> bytes:
         with open(path, "rb") as file:
             return file.read(nbytes)
     except OSError as exc:
-        raise SourceError(f"cannot read {shown(path)}: {exc.strerror}; {_NEXT}") from exc
+        raise SourceError(f"cannot read {shown(path)}: {exc.strerror}; {NEXT}") from exc
 
 
 def refuse_zstd(path: str, head: bytes) -> None:
@@ -61,7 +67,8 @@ def list_files(path: str, suffixes: Sequence[str]) -> list[str]:
     """List the files that a path names, sorted.
 
     Args:
-        path: A file, a glob pattern, or a folder, whose files are taken at any depth, as `Walk` finds them.
+        path: A file, a pattern with wildcards or braces, or a folder, whose files are taken at any depth, as `Walk`
+            finds them.
         suffixes: Which files of a folder count, by the end of their names in any case; a file named directly or by a
             pattern counts whatever its name.
 
@@ -77,9 +84,15 @@ def list_files(path: str, suffixes: Sequence[str]) -> list[str]:
         return sorted(entry.path for entry in Walk().files(path) if entry.name.lower().endswith(ends))
     if os.path.exists(path):
         return [path]
-    found = sorted(glob.glob(path, recursive=True))
+    return [name for one in expand(path) for name in _matching(one)]
+
+
+def _matching(pattern: str) -> list[str]:
+    if os.path.exists(pattern):
+        return [pattern]
+    found = sorted(glob.glob(pattern, recursive=True))
     if not found:
-        raise SourceNotFound(f"no file or folder {path!r}; the nearest folder that exists is {_nearest(path)!r}")
+        raise SourceNotFound(f"no file or folder {pattern!r}; the nearest folder that exists is {_nearest(pattern)!r}")
     return [name for name in found if not os.path.isdir(name)]
 
 
@@ -113,7 +126,7 @@ class Walk:
             with os.scandir(path) as entries:
                 found = sorted((entry for entry in entries if entry.name[0] != "."), key=lambda entry: entry.name)
         except OSError as exc:
-            raise SourceError(f"cannot list {shown(path)}: {exc.strerror}; {_NEXT}") from exc
+            raise SourceError(f"cannot list {shown(path)}: {exc.strerror}; {NEXT}") from exc
         files: list[os.DirEntry[str]] = []
         folders: list[str] = []
         for entry in found:

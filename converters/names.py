@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from datafeed.errors import BadItem
+from datafeed.storage import masked
 
 
 def escape(name: str) -> str:
@@ -14,9 +15,11 @@ def escape(name: str) -> str:
     return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def shown(name: str) -> str:
-    """Return a name as text for one line of a message."""
-    name = escape(name)
+def shown(name: str | tuple[str, ...]) -> str:
+    """Return a name or URL, or several, as text for one line of a message; a password in it is masked."""
+    if isinstance(name, tuple):
+        return some([shown(one) for one in name])
+    name = escape(masked(name))
     return name if name.isprintable() else repr(name)
 
 

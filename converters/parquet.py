@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from datafeed.converters.arrow import column_of, feature_of, plain, unfit_rows
-from datafeed.converters.listing import list_files, stamp
+from datafeed.converters.files import Files
 from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.parquet_facts import Facts, Leaf, dig, facts_of
-from datafeed.converters.source import Chunk, OnBad, Stamp, Unit
+from datafeed.converters.source import Chunk, OnBad, Stamp, Unit, Where
 from datafeed.errors import BadItem, EmptySource, SchemaError, SourceError
 from datafeed.infer import image_media
 from datafeed.schema import Feature, Schema
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".parquet", ".pq")
 CHUNK_NBYTES = 4 * 2**20
 CHUNK_ROWS = 65_536
+READ_NBYTES = 2**20  # of a remote file, beside the columns, which Arrow asks for as a whole
 UNEVEN_ROWS = 4096  # where values differ in size, those to come are unknown: a dictionary's count once in the footer
 _SNIFFED_ROWS = 16
 
@@ -42,12 +43,12 @@ class Parquet:
     """Offer the rows of parquet files; a unit is a row group, read some MB at a time.
 
     Args:
-        path: A file, a glob pattern or a folder.
+        path: A file, a folder or a pattern, a path or URL; or several.
         asked: How it is read; `int64_lists` counts here.
     """
 
     kind: ClassVar[str] = "parquet"
-    path: str
+    path: Where
     asked: SourceOptions
 
     def __getstate__(self) -> dict[str, object]:
@@ -61,11 +62,11 @@ class Parquet:
     @cached_property
     def _files(self) -> list[tuple[Stamp, Facts | str]]:
         """List files with what their footers say, or why they cannot be read."""
-        found = list_files(self.path, SUFFIXES)
+        files = self.asked.files
+        found = files.listed(self.path, SUFFIXES)
         if not found:
             raise EmptySource(f"{shown(self.path)}: no file ends in {', '.join(SUFFIXES)}")
-        files = [stamp(path) for path in found]
-        return [(file, facts_of(file.path)) for file in files if file.nbytes]
+        return [(file, facts_of(files, file.path)) for file in found if file.nbytes]
 
     @property
     def _good(self) -> list[tuple[Stamp, Facts]]:
@@ -133,7 +134,8 @@ class Parquet:
         """Whether the first values there are are all images."""
         for file, facts in self._good:
             if any(facts.rows) and not facts.leaves[leaf.name].empty:
-                batch = next(_batches(file.path, int(np.flatnonzero(facts.rows)[0]), _SNIFFED_ROWS, [leaf.path[0]]))
+                group = int(np.flatnonzero(facts.rows)[0])
+                batch = next(_batches(self.asked.files, file.path, group, _SNIFFED_ROWS, [leaf.path[0]]))
                 heads = [value[:16] for value in dig(batch, leaf.path).to_pylist() if value is not None]
                 if heads:
                     return all(map(image_media, heads))
@@ -146,10 +148,10 @@ class Parquet:
         filled = self._leaves()
         lost = [name for name in self._good[0][1].leaves if name not in filled]
         notes = [f"left out, as it holds nothing but nulls: {shown(name)}" for name in lost]
-        empty = len(list_files(self.path, SUFFIXES)) - len(self._files)
+        empty = len(self.asked.files.listed(self.path, SUFFIXES)) - len(self._files)
         if empty:
             notes.append(f"{empty} of the files ha{'s' if empty == 1 else 've'} 0 bytes")
-        parts = {part for file, _ in self._files for part in _partitions(self.path, file.path)}
+        parts = {part for file, _ in self._files for part in _partitions(file.path)}
         if parts:
             notes.append(f"in the names of folders only, and not in the samples: {shown(', '.join(sorted(parts)))}")
         return notes
@@ -186,7 +188,7 @@ class Parquet:
         group, start, rows = unit.detail
         columns = self._columns
         try:
-            for batch in _batches(path, group, rows):
+            for batch in _batches(self.asked.files, path, group, rows):
                 for part in _parts(batch):
                     arrays = {feature: dig(part, way) for feature, way in columns}
                     yield from _chunk(arrays, (path, start), on_bad)
@@ -195,8 +197,9 @@ class Parquet:
             raise BadItem(f"{shown(path)}:{start}", f"row group {group} cannot be read: {exc}") from exc
 
 
-def _partitions(root: str, path: str) -> set[str]:
-    folders = os.path.dirname(os.path.relpath(path, root)).split(os.sep) if os.path.isdir(root) else []
+def _partitions(path: str) -> set[str]:
+    """Return the names of columns that stand in the names of folders, as `year=2024`."""
+    folders = os.path.dirname(path).split("/")
     return {folder.partition("=")[0] for folder in folders if "=" in folder}
 
 
@@ -211,11 +214,13 @@ def _groups(file: Stamp, facts: Facts) -> Iterator[Unit]:
         start += rows
 
 
-def _batches(path: str, group: int, rows: int, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+def _batches(
+    files: Files, path: str, group: int, rows: int, columns: list[str] | None = None
+) -> Iterator[pa.RecordBatch]:
     from pyarrow.parquet import ParquetFile
 
     # Opened here, as Arrow takes no name that is not UTF-8.
-    with open(path, "rb") as raw, ParquetFile(raw) as file:
+    with files.open(path, read_ahead=READ_NBYTES) as raw, ParquetFile(raw, pre_buffer=True) as file:
         # A worker has one core; Arrow's own threads would only add to those of the other workers.
         yield from file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False)
 

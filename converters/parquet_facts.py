@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from datafeed.converters.files import Files
 from datafeed.errors import MissingExtra
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.parquet import FileMetaData
 
+_TAIL_NBYTES = 2**16  # that Arrow reads of a file's end at first
 _ENTRY_NBYTES = 12  # what a record holds around a feature's name and value
 
 
@@ -72,10 +74,11 @@ class Facts:
         return name in self.nulls
 
 
-def facts_of(path: str) -> Facts | str:
+def facts_of(files: Files, path: str) -> Facts | str:
     """Read a file's footer.
 
     Args:
+        files: What reaches it.
         path: The file.
 
     Returns:
@@ -90,7 +93,7 @@ def facts_of(path: str) -> Facts | str:
     except ImportError as exc:
         raise MissingExtra("pyarrow", "parquet", "to read parquet") from exc
     try:
-        with open(path, "rb") as file:
+        with files.open(path, read_ahead=_TAIL_NBYTES) as file:
             footer = parquet.read_metadata(file)
         facts = _facts(footer, footer.schema.to_arrow_schema())
     except (OSError, pa.ArrowException) as exc:

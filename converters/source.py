@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
 
 from datafeed.columns import Columns
 from datafeed.errors import BadItem
 from datafeed.schema import Schema
+
+if TYPE_CHECKING:
+    from datafeed.converters.options import SourceOptions
 
 OnBad = Callable[[BadItem], None]
 """What to do with an item that cannot become a sample: raises it, or counts it and returns."""
@@ -21,12 +24,27 @@ OnError = Literal["raise", "skip", "quarantine"]
 """What a conversion does with such items: stop at the first, count them, or write them aside too."""
 
 
+Where = str | tuple[str, ...]
+"""What a person names: a path, URL or pattern, or several."""
+
+
+def each(where: Where) -> tuple[str, ...]:
+    """Return the paths, URLs and patterns one by one."""
+    return (where,) if isinstance(where, str) else where
+
+
 class Stamp(NamedTuple):
-    """Tell whether a file changed: compared before and after it is read."""
+    """Tell whether a file changed: compared before and after it is read.
+
+    Attributes:
+        path: Its path or URL.
+        nbytes: Its size.
+        version: Its time of change in ns; of a remote file what stands for its ETag.
+    """
 
     path: str
     nbytes: int
-    mtime_ns: int
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +91,11 @@ class Source(Protocol):
     """Offer raw samples. Instances are picklable and open nothing until asked."""
 
     kind: ClassVar[str]
+
+    @property
+    def asked(self) -> SourceOptions:
+        """How it is read."""
+        ...
 
     def schema(self) -> Schema:
         """Return what every sample holds; may read some of the source, and does so once.

@@ -19,7 +19,8 @@ from itertools import islice
 from typing import ClassVar
 
 from datafeed.converters.examples import Places, Reader, sound_rows
-from datafeed.converters.listing import list_files, read_head, refuse_zstd, stamp
+from datafeed.converters.files import Files, open_failed
+from datafeed.converters.listing import refuse_zstd
 from datafeed.converters.names import FirstBad, shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.record_pieces import (
@@ -30,7 +31,7 @@ from datafeed.converters.record_pieces import (
     record_length,
     unpacked,
 )
-from datafeed.converters.source import Chunk, OnBad, Stamp, Unit
+from datafeed.converters.source import Chunk, OnBad, Stamp, Unit, Where, each
 from datafeed.errors import BadItem, CorruptRecord, EmptySource, SchemaError, SourceError
 from datafeed.framing import FRAMING_NBYTES, HEAD_NBYTES
 from datafeed.infer import infer_schema
@@ -49,13 +50,13 @@ class TFRecords:
     """Offer the records of TFRecord files.
 
     Args:
-        path: A file, a glob pattern or a folder.
+        path: A file, a folder or a pattern, a path or URL; or several.
         asked: How it is read; `int64_lists` counts here.
         given: What the records hold, where it is known; features that it does not name are then left out.
     """
 
     kind: ClassVar[str] = "tfrecord"
-    path: str
+    path: Where
     asked: SourceOptions
     given: Schema | None = None
 
@@ -66,10 +67,25 @@ class TFRecords:
 
     def notes(self) -> Sequence[str]:
         """Say which files are passed over."""
-        files, others = _listed(self.path)
+        files, others = self._listed()
         empty = sum(file.nbytes == 0 for file in files)
         notes = [f"{empty} of the files ha{'s' if empty == 1 else 've'} 0 bytes"] if empty else []
         return notes + ([f"{others} files passed over that are no TFRecords by name"] if others else [])
+
+    def _listed(self) -> tuple[list[Stamp], int]:
+        """Return the files, and how many others there are."""
+        files = self.asked.files
+        chosen: list[Stamp] = []
+        others = 0
+        for path in each(self.path):
+            found = files.listed(path, ("",))
+            picked = found
+            if files.is_folder(path):
+                picked = [file for file in found if NAMES.search(os.path.basename(file.path))]
+                picked = picked or [file for file in found if is_plain(files.head(file.path, HEAD_NBYTES))]
+            chosen += picked
+            others += len(found) - len(picked)
+        return chosen, others
 
     def units(self) -> Sequence[Unit]:
         """List files, the large plain ones in parts.
@@ -78,11 +94,11 @@ class TFRecords:
             SourceError: A file cannot be looked at.
             EmptySource: There is no file.
         """
-        files, _ = _listed(self.path)
+        files, _ = self._listed()
         try:
-            units = [unit for file in files if file.nbytes for unit in _cut(file)]
+            units = [unit for file in files if file.nbytes for unit in _cut(self.asked.files, file)]
         except OSError as exc:
-            raise SourceError(f"{exc.filename!r} cannot be read: {exc.strerror}") from exc
+            raise open_failed(shown(self.path), exc) from exc
         if not units:
             raise EmptySource(f"{shown(self.path)}: no TFRecord file holds a record")
         return units
@@ -103,9 +119,9 @@ class TFRecords:
         if self.given is not None:
             return self.given.features
         begins = [unit for unit in self.units() if _span(unit)[0] == 0][:_SAMPLE_FILES]
-        each = -(-SAMPLE_RECORDS // len(begins))
+        share = -(-SAMPLE_RECORDS // len(begins))
         bad = FirstBad()
-        records = [record for unit in begins for record in islice(_records(unit, bad), each)]
+        records = [record for unit in begins for record in islice(_records(self.asked.files, unit, bad), share)]
         if not records:
             raise EmptySource(f"{shown(self.path)}: no record of the first {len(begins)} files can be read{bad.ending}")
         return _infer(records, shown(self.path))
@@ -117,28 +133,15 @@ class TFRecords:
             BadItem: Whatever `on_bad` raises.
         """
         reader = Reader(self._features, check_names=self.given is None)
-        for piece in _pieces(unit, on_bad):
+        for piece in _pieces(self.asked.files, unit, on_bad):
             places = Places(shown(unit.files[0].path), piece)
             for columns, rows in reader.runs(places, sound_rows(places, on_bad), on_bad):
                 yield Chunk(columns, len(rows), where=places.among(rows))
 
 
-def _listed(path: str) -> tuple[list[Stamp], int]:
-    """Return the files, and how many others there are."""
-    found = list_files(path, ("",))
-    chosen = found
-    if os.path.isdir(path):
-        chosen = [name for name in found if NAMES.search(os.path.basename(name))] or list(filter(_is_records, found))
-    return [stamp(name) for name in chosen], len(found) - len(chosen)
-
-
-def _is_records(path: str) -> bool:
-    return is_plain(read_head(path, HEAD_NBYTES))
-
-
-def _cut(file: Stamp) -> Iterator[Unit]:
+def _cut(files: Files, file: Stamp) -> Iterator[Unit]:
     """Yield the units of a file; a part's detail is (its first byte, its end, its first record's number)."""
-    with open(file.path, "rb", buffering=2**14) as data:
+    with files.open(file.path, read_ahead=2**16) as data:
         head = data.read(HEAD_NBYTES)
         if not is_plain(head) and packing(head):
             refuse_zstd(file.path, head)
@@ -167,11 +170,11 @@ def _span(unit: Unit) -> tuple[int, int, int]:
     return start, end, first
 
 
-def _pieces(unit: Unit, on_bad: OnBad) -> Iterator[Piece]:
+def _pieces(files: Files, unit: Unit, on_bad: OnBad) -> Iterator[Piece]:
     path = unit.files[0].path
     start, end, first = _span(unit)
     try:
-        with open(path, "rb") as file:
+        with files.open(path) as file:
             file.seek(start)
             chunks = plain(file, end - start) if end else unpacked(file)
             yield from pieces(chunks, first, start)
@@ -181,9 +184,9 @@ def _pieces(unit: Unit, on_bad: OnBad) -> Iterator[Piece]:
         on_bad(BadItem(shown(path), f"the rest of it cannot be read: {exc}"))
 
 
-def _records(unit: Unit, on_bad: OnBad) -> Iterator[memoryview]:
+def _records(files: Files, unit: Unit, on_bad: OnBad) -> Iterator[memoryview]:
     """Yield the records of a unit that are sound; those of a wrong checksum are left for `read` to report."""
-    for piece in _pieces(unit, on_bad):
+    for piece in _pieces(files, unit, on_bad):
         yield from (piece.payload(row) for row in range(len(piece)) if piece.is_sound(row))
 
 

@@ -16,6 +16,7 @@ from tiny import framed
 from datafeed._native import Block, Parser, bytes_list
 from datafeed.blockindex import read_index
 from datafeed.columns import Column
+from datafeed.converters.options import SourceOptions
 from datafeed.converters.source import Chunk, OnBad, Stamp, Unit
 from datafeed.errors import BadItem
 from datafeed.manifest import read_manifest
@@ -43,6 +44,7 @@ class Numbered:
     """
 
     kind: ClassVar[str] = "numbered"
+    asked: ClassVar[SourceOptions] = SourceOptions()
     rows: int
     unit_rows: int = 50
     chunk_rows: int = 17

@@ -102,7 +102,7 @@ class SourceContract(ABC):
             assert unit.files
             for stamp in unit.files:
                 found = Path(stamp.path).stat()
-                assert (stamp.nbytes, stamp.mtime_ns) == (found.st_size, found.st_mtime_ns)
+                assert (stamp.nbytes, stamp.version) == (found.st_size, found.st_mtime_ns)
 
     def test_a_missing_path_raises_only_when_it_is_needed(self, tmp_path: Path) -> None:
         """The constructor opens nothing; the error names the nearest folder there is."""

@@ -207,7 +207,7 @@ def test_f05_source_changed_while_converting(tmp_path: Path) -> None:
             (raw / "9").write_bytes(b"xy")
 
     source = Numbered(500, folder=str(raw), read_s=0.02)
-    with pytest.raises(SourceChanged, match=r"raw/9' changed while it was converted: listed with 1 bytes"):
+    with pytest.raises(SourceChanged, match=r"raw/9 changed while it was converted: listed with 1 bytes"):
         convert(source, str(out), SMALL, on_progress=spoil)
     assert not (out / "dataset.json").exists()
     assert not list(out.glob(".*"))
@@ -220,7 +220,7 @@ def test_f05_source_file_gone_while_converting(tmp_path: Path) -> None:
     source = Numbered(100, folder=str(tmp_path))
     (units := source.units())[1]
     (tmp_path / "1").unlink()
-    with pytest.raises(SourceChanged, match="1' was listed, and is gone"):
+    with pytest.raises(SourceChanged, match="1 was listed, and is gone"):
         convert(_Listed(100, folder=str(tmp_path), listed=tuple(units)), f"memory:/{tmp_path}", SMALL)
 
 

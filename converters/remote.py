@@ -1,0 +1,216 @@
+"""Reach files of any file system that fsspec knows."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO, NoReturn, cast
+
+from datafeed.converters.braces import expand
+from datafeed.converters.names import shown
+from datafeed.converters.source import Stamp
+from datafeed.errors import ConfigError, DatafeedError, SourceError, SourceNotFound
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+Options = Mapping[str, object]
+_WILD = "*?["
+_VERSIONS = ("ETag", "etag", "LastModified", "last_modified", "mtime", "updated", "CRC", "created")
+
+
+def listed(url: str, suffixes: Sequence[str], options: Options) -> Iterator[Stamp]:
+    """Yield the files that a URL names, sorted (see `Files.listed`); hidden ones of a folder are passed over.
+
+    Raises:
+        SourceNotFound: Nothing is there.
+        SourceError: It cannot be listed.
+    """
+    for one in expand(url):
+        with _errors(one):
+            yield from _listed(one, tuple(suffix.lower() for suffix in suffixes), options)
+
+
+def _listed(url: str, suffixes: tuple[str, ...], options: Options) -> list[Stamp]:
+    fs, root = _file_system(url, options)
+    naming = _Naming(url, root)
+    fs.invalidate_cache()
+    if any(sign in root for sign in _WILD):
+        found = fs.glob(root, detail=True)
+        if not found:
+            raise SourceNotFound(f"no file matches {shown(url)}")
+        infos = [info for info in found.values() if info["type"] == "file"]
+    elif not fs.isdir(root):
+        if not fs.exists(root):
+            raise SourceNotFound(f"no file or folder {shown(url)}")
+        infos = [fs.info(root)]
+    else:
+        start = len(root.rstrip("/")) + 1 if root.strip("/") else 0
+        infos = [
+            info
+            for name, info in fs.find(root, detail=True).items()
+            if info["type"] == "file" and name.lower().endswith(suffixes) and not _hidden(name[start:])
+        ]
+    return sorted(_stamp(naming.url_of(info["name"]), info) for info in infos)
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith(".") or "/." in name
+
+
+class _Naming:
+    """Turn a name within a file system into a URL: what stands around the root's name in its URL stays."""
+
+    def __init__(self, url: str, root: str) -> None:
+        head, chain, rest = url.partition("::")
+        bare, name = head.rstrip("/"), root.rstrip("/")
+        self._start = bare.removesuffix(name) if bare.endswith(name) else head.partition("://")[0] + "://"
+        self._end = chain + rest
+
+    def url_of(self, name: str) -> str:
+        return self._start + name + self._end
+
+
+def is_folder(url: str, options: Options) -> bool:
+    """Whether a URL names a folder."""
+    with _errors(url):
+        fs, root = _file_system(url, options)
+        return not any(sign in root for sign in _WILD) and bool(fs.isdir(root))
+
+
+def stamp(url: str, options: Options) -> Stamp:
+    """Return a file's size and version, as they are now.
+
+    Raises:
+        FileNotFoundError: It is not there.
+        SourceError: It cannot be looked at.
+    """
+    with _errors(url):
+        fs, name = _file_system(url, options)
+        fs.invalidate_cache()
+        return _stamp(url, fs.info(name))
+
+
+def _stamp(url: str, info: Mapping[str, object]) -> Stamp:
+    size = info.get("size")
+    if not isinstance(size, int):
+        raise SourceError(f"{shown(url)}: its server does not tell its size: fetch it, and name the file")
+    version = next((str(info[name]) for name in _VERSIONS if info.get(name)), "")
+    return Stamp(url, size, int.from_bytes(hashlib.sha256(version.encode()).digest()[:6]))
+
+
+def head(url: str, nbytes: int, options: Options) -> bytes:
+    """Return the first bytes of a file, fewer where it is shorter.
+
+    Raises:
+        SourceError: It cannot be read.
+    """
+    with _errors(url):
+        fs, name = _file_system(url, options)
+        with fs.open(name, "rb", block_size=max(nbytes, 2**16)) as file:
+            return bytes(file.read(nbytes))
+
+
+def read_all(urls: Sequence[str], options: Options) -> list[bytes | OSError]:
+    """Return whole files, or why one cannot be read; they are fetched many at once where the file system can.
+
+    Args:
+        urls: Files of one file system.
+        options: Passed to it.
+    """
+    found: list[bytes | OSError] = []
+    with _errors(urls[0]):
+        fs, _ = _file_system(urls[0], options)
+        names = [fs._strip_protocol(url) for url in urls]  # noqa: SLF001  (fsspec documents it for file systems' users)
+        fetched = fs.cat(list(dict.fromkeys(names)), on_error="return", recursive=False)
+        if isinstance(fetched, bytes):
+            fetched = {names[0]: fetched}
+        for url, name in zip(urls, names, strict=True):
+            data = fetched.get(name)
+            found.append(data if isinstance(data, bytes) else _as_os_error(data, url))
+    return found
+
+
+def _as_os_error(error: object, url: str) -> OSError:
+    if isinstance(error, OSError):
+        return error
+    return OSError(f"{type(error).__name__}: {error}" if error is not None else f"{shown(url)} is not there")
+
+
+def opened(url: str, block_nbytes: int, options: Options) -> BinaryIO:
+    """Open a file for reading at any position; errors of its file system become OSError.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    try:
+        fs, name = _file_system(url, options)
+        raw = fs.open(name, "rb", block_size=block_nbytes)
+    except OSError:
+        raise
+    except Exception as exc:
+        raise OSError(f"{type(exc).__name__}: {exc}") from exc
+    return io.BufferedReader(_Remote(raw))
+
+
+class _Remote(io.RawIOBase):
+    """Read an fsspec file; whatever its file system raises becomes an OSError."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._file.seekable()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # RawIOBase says any buffer
+        try:
+            data = self._file.read(len(buffer))
+        except OSError:
+            raise
+        except Exception as exc:
+            raise OSError(f"{type(exc).__name__}: {exc}") from exc
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+def _file_system(url: str, options: Options) -> tuple[AbstractFileSystem, str]:
+    """Return the file system of a URL, and the name that it has there."""
+    from fsspec.core import url_to_fs
+
+    try:
+        fs, name = url_to_fs(url, **options)
+    except (ValueError, ImportError) as exc:
+        raise ConfigError(f"no file system for {shown(url)}: {exc}") from exc
+    return fs, cast("str", name)
+
+
+@contextmanager
+def _errors(url: str) -> Iterator[None]:
+    """Turn what a file system raises, which may be anything, into a SourceError; an absent file stays one."""
+    try:
+        yield
+    except (DatafeedError, FileNotFoundError):
+        raise
+    except Exception as exc:  # noqa: BLE001  (each file system raises errors of its own client)
+        _fail(url, exc)
+
+
+def _fail(url: str, error: Exception) -> NoReturn:
+    text = str(error).replace(url, shown(url))
+    raise SourceError(f"{shown(url)} cannot be read: {type(error).__name__}: {text}") from error
