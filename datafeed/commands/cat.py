@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import click
 
@@ -43,17 +42,12 @@ def command(*, url: str, form: str, count: int | None, storage: tuple[tuple[str,
     end = len(dataset) if count is None else min(count, len(dataset))
     out = sys.stdout.buffer
     if form == "jsonl":
-        _write_lines(dataset, end, out)
+        from datafeed.commands.rows import json_lines
+
+        out.writelines(line.encode() for line in json_lines(dataset, end))
     else:
-        for framed in _framed(dataset, end):
-            out.write(framed)
+        out.writelines(_framed(dataset, end))
     out.flush()
-
-
-def _write_lines(dataset: Dataset, end: int, out: BinaryIO) -> None:
-    from datafeed.commands.values import to_json
-
-    out.writelines(json.dumps(to_json(dataset[number]), allow_nan=False).encode() + b"\n" for number in range(end))
 
 
 def _framed(dataset: Dataset, end: int) -> Iterator[bytes]:

@@ -31,15 +31,15 @@ def command(*, url: str, count: int, storage: tuple[tuple[str, str], ...], as_js
         datafeed head /data/photos
         datafeed head /data/table -n 100 --json
     """
-    from datafeed.commands.values import to_json
+    from datafeed.commands.rows import json_objects
     from datafeed.dataset import Dataset
 
     dataset = Dataset(url, storage_options(storage))
-    numbers = range(min(count, len(dataset)))
+    end = min(count, len(dataset))
     if as_json:
-        click.echo(json.dumps([to_json(dataset[number]) for number in numbers], indent=2, allow_nan=False))
+        click.echo(json.dumps(list(json_objects(dataset, end)), indent=2, allow_nan=False))
         return
-    for number in numbers:
+    for number in range(end):
         click.echo(f"sample {number}")
         sample = dataset[number]
         rows = [(f"  {safe(feature.name)}", _shown(feature, sample[feature.name])) for feature in dataset.schema]

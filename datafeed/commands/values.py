@@ -57,7 +57,8 @@ def to_json(value: object) -> object:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, (np.ndarray, np.generic)):
-        return to_json(value.tolist())
+        plain = value.tolist()
+        return to_json(plain) if value.dtype.kind == "f" and not np.isfinite(value).all() else plain
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Mapping):
