@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from datafeed.commit import commit
 from datafeed.converters.assemble import Assembler, Target
+from datafeed.converters.callables import Fn
 from datafeed.converters.destination import (
     QUARANTINE_INDEX,
     begun,
-    check_apart,
     check_on_error,
     check_same_on_error,
     committed,
@@ -21,20 +21,22 @@ from datafeed.converters.destination import (
 from datafeed.converters.encode import Recipe
 from datafeed.converters.journal import JOURNAL, BadLine, Finished, Journal, bad_lines, read_plan
 from datafeed.converters.lock import LOCK_NAME, locked
+from datafeed.converters.opening import RawData, for_dest, one, open_parts
 from datafeed.converters.plan import Plan, make_plan
 from datafeed.converters.pool import Encoded, cores, encode_inline, encode_on_ray, ray_cluster
 from datafeed.converters.progress import Meter, OnProgress, Progress
-from datafeed.converters.report import ConvertReport, RanOn
+from datafeed.converters.report import ConvertReport, RanOn, joined
 from datafeed.converters.settings import ConvertOptions
-from datafeed.converters.source import Source
 from datafeed.converters.tasks import Task
-from datafeed.errors import ConfigError, EmptySource, OutputLocked
+from datafeed.errors import EmptySource, OutputLocked
 from datafeed.manifest import Manifest
-from datafeed.storage import Store, local_path, masked, open_store
+from datafeed.schema import Schema
+from datafeed.storage import Store, open_store
 
-__all__ = ["ConvertOptions", "ConvertReport", "Plan", "Progress", "convert", "plan"]
+__all__ = ["ConvertOptions", "ConvertReport", "Plan", "Progress", "convert", "plan", "plans"]
 
-INLINE_NBYTES = 64 * 10**6  # raw bytes that one core encodes in half a second; a local Ray takes five to start
+INLINE_NBYTES = 64 * 10**6  # raw bytes under which even workers that were asked for would only wait for Ray
+RAY_START_S = 6.0  # what a local Ray takes to start and stop
 _SHOWN_REASONS = 5
 _DEFAULT = ConvertOptions()
 
@@ -47,40 +49,54 @@ class _Run:
     workers: int
 
 
-def plan(
-    source: str | os.PathLike[str] | Source, dest: str | os.PathLike[str], options: ConvertOptions = _DEFAULT
-) -> Plan:
-    """Say what `convert` would do, without writing anything.
-
-    Args:
-        source: A local path, or a source that is open already.
-        dest: The destination, a path or any URL that fsspec knows.
-        options: How to convert.
-
-    Returns:
-        The plan, with estimates of records, bytes and shards.
-
-    Raises:
-        ConfigError: Source and destination are not apart, or the source is no local path.
-        SourceError: The source cannot be read, or it is empty.
-    """
-    if isinstance(source, (str, os.PathLike)):
-        from datafeed.converters.detect import open_source
-
-        name = local_path(source)
-        if name is None:
-            shown = masked(os.fspath(source))
-            raise ConfigError(f"the source {shown!r} is no local path: copy or mount it, and name the path")
-        check_apart(name, os.fspath(dest))
-        return make_plan(open_source(name, options.kind, options.source_options()), name, options)
-    return make_plan(source, source.kind, options)
-
-
-def convert(
-    source: str | os.PathLike[str] | Source,
+def plans(
+    source: RawData,
     dest: str | os.PathLike[str],
     options: ConvertOptions = _DEFAULT,
     *,
+    fn: Fn | None = None,
+    schema: Schema | None = None,
+) -> dict[str, Plan]:
+    """Say what `convert` would do, without writing anything.
+
+    Args:
+        source: A path, URL or pattern, several of them, a source that is open already, or the inputs of `fn`.
+        dest: The destination, a path or any URL that fsspec knows.
+        options: How to convert.
+        fn: As `convert` takes it.
+        schema: As `convert` takes it.
+
+    Returns:
+        A plan for each part of the split, with estimates of records, bytes and shards; one named "" where there is
+        none.
+
+    Raises:
+        ConfigError: Options exclude each other, or source and destination are not apart.
+        SourceError: The source cannot be read, or it is empty.
+    """
+    found = open_parts(source, dest, options, fn, schema)
+    return {part: make_plan(opened, name, options) for part, (opened, name) in found.items()}
+
+
+def plan(
+    source: RawData,
+    dest: str | os.PathLike[str],
+    options: ConvertOptions = _DEFAULT,
+    *,
+    fn: Fn | None = None,
+    schema: Schema | None = None,
+) -> Plan:
+    """Return the plan of a conversion that is not split; see `plans`."""
+    return make_plan(*one(open_parts(source, dest, options, fn, schema)), options)
+
+
+def convert(
+    source: RawData,
+    dest: str | os.PathLike[str],
+    options: ConvertOptions = _DEFAULT,
+    *,
+    fn: Fn | None = None,
+    schema: Schema | None = None,
     on_progress: OnProgress | None = None,
 ) -> ConvertReport:
     """Convert a raw data set into a dataset.
@@ -89,25 +105,44 @@ def convert(
     same call goes on after the last finished shard. A dataset that is complete already is left as it is.
 
     Args:
-        source: A local path, or a source that is open already.
+        source: A path, URL or pattern, several of them, a source that is open already, or the inputs of `fn`.
         dest: The destination, a path or any URL that fsspec knows: absent, empty, or begun by the same call.
         options: How to convert.
+        fn: Makes samples of one input: of each file that `source` names, given as its path, or of each item, where it
+            is a sequence of anything picklable. It returns a sample (a mapping from names to values), an iterable of
+            several, or None for none, and must give the same for the same input. It travels to Ray's workers.
+        schema: What `fn` makes; by default it is drawn from the samples of the first inputs.
         on_progress: Called on the caller's thread, ten times a second at most.
 
     Returns:
-        What was done.
+        What was done; where the data is split, of all parts.
 
     Raises:
         ConfigError: Options or paths exclude each other.
-        MissingExtra: Several workers are wanted and Ray is not installed.
+        MissingExtra: Several workers are wanted and Ray is not installed, or a kind of source needs a package.
         SourceError: The source cannot be read, is empty, changed meanwhile, or has a bad item (`on_error="raise"`).
         RecordTooLarge: A record passes the format's limit (`on_error="raise"`).
         WorkerLost: A task kills every worker that takes it.
         OutputError: The destination cannot be written, is full, is locked, or holds something else.
         ShardMissing: The dataset stands there already, but a shard of it is gone.
     """
-    made = plan(source, dest, options)
-    store = open_store(dest, options.storage_options)
+    storage = for_dest(options, dest, source)
+    base = os.fspath(dest).rstrip("/")
+    reports: dict[str, ConvertReport] = {}
+    for part, (opened, name) in open_parts(source, dest, options, fn, schema).items():
+        made = make_plan(opened, name, options)
+        reports[part] = _convert_at(made, f"{base}/{part}" if part else os.fspath(dest), storage, options, on_progress)
+    return reports[""] if "" in reports else joined(os.fspath(dest), reports)
+
+
+def _convert_at(
+    made: Plan,
+    dest: str,
+    storage: Mapping[str, object] | None,
+    options: ConvertOptions,
+    on_progress: OnProgress | None,
+) -> ConvertReport:
+    store = open_store(dest, storage)
     meter = Meter(on_progress, sum(task.nbytes for task in made.tasks))
     manifest = committed(store, made.header)
     if manifest is not None:
@@ -119,8 +154,7 @@ def convert(
         if manifest is not None:  # by the holder before
             check_same_on_error(manifest, store, options.on_error)
             return _report(made, store, manifest, _Run("nothing", 0), ([], 0, meter))
-        nested = f"{os.fspath(dest).rstrip('/')}/{JOURNAL}"
-        again = begun(store, open_store(nested, options.storage_options), made.header)
+        again = begun(store, open_store(f"{dest.rstrip('/')}/{JOURNAL}", storage), made.header)
         return _convert(made, store, options, meter, again=again)
 
 
@@ -151,13 +185,22 @@ def _convert(made: Plan, store: Store, options: ConvertOptions, meter: Meter, *,
 def _encode(made: Plan, options: ConvertOptions, assembler: Assembler, meter: Meter) -> _Run:
     tasks, first = made.tasks[assembler.at.task :], assembler.at.block
     recipe = Recipe(made.source, made.schema, made.header.block_size, made.level, options.on_error, options.limit)
-    small = options.ray_address is None and made.raw_bytes < INLINE_NBYTES
-    if len(tasks) == 1 or small or (options.workers or cores()) == 1:
+    if len(tasks) == 1 or not _worth_ray(made, options):
         _assemble(encode_inline(recipe, tasks, first), assembler, meter)
         return _Run("inline", 1)
     with ray_cluster(options.ray_address, options.workers) as workers:
         _assemble(encode_on_ray(recipe, tasks, first, workers), assembler, meter)
     return _Run("ray", workers)
+
+
+def _worth_ray(made: Plan, options: ConvertOptions) -> bool:
+    """Whether several workers are wanted, and save more time than starting Ray takes."""
+    workers = options.workers or cores()
+    if workers == 1 or options.ray_address is not None:
+        return workers > 1
+    if options.workers is not None:
+        return made.raw_bytes >= INLINE_NBYTES
+    return made.seconds * (1 - 1 / workers) > RAY_START_S
 
 
 def _assemble(parts: Encoded, assembler: Assembler, meter: Meter) -> None:

@@ -84,7 +84,7 @@ def _files(path: Where, options: SourceOptions) -> Iterator[str]:
     for one in each(path):
         name = local_path(one)
         if name is None:
-            yield from (file.path for file in remote.listed(one, ("",), options.storage_options))
+            yield from (file.path for file in remote.listed(one, ("",), options.files.storage_options))
         elif os.path.isdir(name):
             yield from (entry.path for entry in Walk().files(name))
         else:

@@ -20,7 +20,8 @@ class SourceOptions:
         shuffle: Whether sources of single files are shuffled once, when they are listed.
         seed: Chooses that order.
         int64_lists: Whether integer arrays keep the plain TensorFlow form.
-        storage_options: Passed to the fsspec file system of URLs.
+        storage_options: Passed to the fsspec file system of the URLs that are read.
+        columns: Which features are wanted, by the source's names; none for all.
         labels: For images, a file of annotations: csv, tsv or jsonl with a column of file names, or COCO's json.
         tokenizer: For text, a tokenizer as Hugging Face's tokenizers writes it to a json file.
         seq_len: Token ids of a sample; None for whatever a document has.
@@ -37,7 +38,8 @@ class SourceOptions:
     shuffle: bool = True
     seed: int = 0
     int64_lists: bool = False
-    storage_options: Mapping[str, object] = field(default_factory=dict, repr=False)  # it may hold a secret
+    storage_options: Mapping[str, object] | None = field(default=None, repr=False)  # it may hold a secret
+    columns: tuple[str, ...] = ()
     labels: str | None = None
     tokenizer: str | None = None
     seq_len: int | None = None
@@ -54,4 +56,4 @@ class SourceOptions:
     @property
     def files(self) -> Files:
         """What reaches the files."""
-        return Files(self.storage_options)
+        return Files(self.storage_options or {})

@@ -30,6 +30,7 @@ class Plan:
         raw_bytes: Their raw bytes, estimated.
         stored_bytes: What they take in the shards, estimated.
         shards: The number of shards, estimated.
+        seconds: How long one core takes, estimated.
         notes: What a person should know about the source.
     """
 
@@ -41,6 +42,7 @@ class Plan:
     raw_bytes: int
     stored_bytes: int
     shards: int
+    seconds: float
     notes: tuple[str, ...]
 
     @property
@@ -92,7 +94,8 @@ def make_plan(source: Source, name: str, options: ConvertOptions) -> Plan:
     records, raw = _estimate(tasks, sample, options.limit)
     stored = round(raw * sample.share)
     shards = max(round(stored / options.shard_nbytes), 1)
-    return Plan(source, name, tuple(tasks), header, records, raw, stored, shards, tuple(source.notes()))
+    seconds = raw / sample.raw * sample.seconds if sample.raw else 0.0
+    return Plan(source, name, tuple(tasks), header, records, raw, stored, shards, seconds, tuple(source.notes()))
 
 
 def _estimate(tasks: Iterable[Task], sample: Sample, limit: int | None) -> tuple[int, int]:

@@ -80,6 +80,20 @@ def is_folder(url: str, options: Options) -> bool:
         return not any(sign in root for sign in _WILD) and bool(fs.isdir(root))
 
 
+def folders(url: str, options: Options) -> list[str]:
+    """List the folders in a folder, as URLs, sorted by name; hidden ones are passed over.
+
+    Raises:
+        SourceError: It cannot be listed.
+    """
+    with _errors(url):
+        fs, root = _file_system(url, options)
+        naming = _Naming(url, root)
+        fs.invalidate_cache()
+        found = [str(info["name"]).rstrip("/") for info in fs.ls(root, detail=True) if info["type"] == "directory"]
+        return [naming.url_of(name) for name in sorted(found) if not name.rpartition("/")[2].startswith(".")]
+
+
 def stamp(url: str, options: Options) -> Stamp:
     """Return a file's size and version, as they are now.
 

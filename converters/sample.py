@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from datafeed._native import Encoder
 from datafeed.converters.cut import cut_blocks
@@ -33,12 +34,14 @@ class Sample:
         records: Records in the sample; 0 where there was none to find.
         raw: Their raw bytes.
         stored: What they take at that level.
+        seconds: How long one core took to read and encode them.
     """
 
     level: int
     records: int
     raw: int
     stored: int
+    seconds: float = field(compare=False)
 
     @property
     def share(self) -> float:
@@ -62,6 +65,7 @@ def take_sample(source: Source, schema: Schema, tasks: Sequence[Task], block_siz
     """
     blocks: list[bytes] = []
     records = nbytes = 0
+    begun = time.perf_counter()
     units = [unit for task in tasks[:SAMPLE_UNITS] for unit in task.units][:SAMPLE_UNITS]
     chunks = read_chunks(source, units, _ignore)
     features = list(schema)
@@ -71,9 +75,12 @@ def take_sample(source: Source, schema: Schema, tasks: Sequence[Task], block_siz
         nbytes += len(block.raw)
         if nbytes >= SAMPLE_NBYTES:
             break
+    read_s = time.perf_counter() - begun
     if level is None:
         level = _choose(blocks, nbytes)
-    return Sample(level, records, nbytes, _stored(blocks, level))
+    begun = time.perf_counter()
+    stored = _stored(blocks, level)
+    return Sample(level, records, nbytes, stored, read_s + time.perf_counter() - begun)
 
 
 def _choose(blocks: Sequence[bytes], nbytes: int) -> int:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import get_args
 
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.source import OnError
+from datafeed.converters.split import parse_split
 from datafeed.errors import ConfigError
 from datafeed.sizes import parse_size
 
 LEVELS = range(-100, 23)  # libzstd takes -131072 to 22; below -100 nothing is compressed any more
 
 
-@dataclass(frozen=True, slots=True)
-class ConvertOptions:
-    """Choose how raw data becomes shards.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertOptions(SourceOptions):
+    """Choose how raw data becomes shards; how it is read is said as for `SourceOptions`.
 
     Args:
         kind: The kind of source; None to tell it by its look.
@@ -29,12 +30,17 @@ class ConvertOptions:
         ray_address: A Ray cluster to run on; None for RAY_ADDRESS, a running cluster, or a local one of our own.
         on_error: What becomes of items that cannot become samples: "raise" stops at the first, "skip" counts them,
             "quarantine" also writes them aside, under `quarantine/` in the destination.
-        limit: How many records to convert, from the first on; None for all.
-        shuffle: Whether sources that are read file by file are shuffled.
-        seed: The seed of that shuffle.
-        int64_lists: Whether integer arrays become int64 lists, TensorFlow's form, rather than raw bytes.
-        types: The dtype of columns of text formats by name, in place of the one inferred.
-        storage_options: Passed to the destination's fsspec file system.
+        limit: How many records to convert, from the first on; None for all. Bad items among them, and in what is read
+            along with them, are met all the same.
+        shuffle_all: Whether every source is shuffled by `seed`, and not only folders of single files: those that have
+            no order of their own to give are read in windows of units from anywhere.
+        rename: New names of features, by their old ones.
+        key: The feature, by its new name, whose value names a sample.
+        resize: Pixels of the shorter side to which larger images are brought; None to keep them.
+        quality: The JPEG quality of images that are resized.
+        split: "val=0.1,test=0.05", where what is left is "train"; "folder" for a dataset for each folder of the source;
+            "column:NAME" for one for each value. Each becomes a dataset DEST/NAME.
+        dest_options: Passed to the destination's fsspec file system in place of `storage_options`.
 
     Raises:
         ConfigError: A value is out of bounds.
@@ -49,13 +55,16 @@ class ConvertOptions:
     ray_address: str | None = None
     on_error: OnError = "raise"
     limit: int | None = None
-    shuffle: bool = True
-    seed: int = 0
-    int64_lists: bool = False
-    types: Mapping[str, str] = field(default_factory=dict)
-    storage_options: Mapping[str, object] | None = field(default=None, repr=False)  # it may hold a secret
+    shuffle_all: bool = False
+    rename: Mapping[str, str] = field(default_factory=dict)
+    key: str | None = None
+    resize: int | None = None
+    quality: int = 90
+    split: str | None = None
+    dest_options: Mapping[str, object] | None = field(default=None, repr=False)  # it may hold a secret
 
     def __post_init__(self) -> None:
+        SourceOptions.__post_init__(self)
         parse_size(self.shard_size, name="shard_size")
         parse_size(self.extent_size, name="extent_size")
         if self.block_nbytes >= 2**31:
@@ -64,15 +73,18 @@ class ConvertOptions:
             raise ConfigError(f"level must be {LEVELS[0]} to {LEVELS[-1]}, found {self.level!r}")
         if self.on_error not in get_args(OnError):
             raise ConfigError(f"on_error must be one of {', '.join(get_args(OnError))}, found {self.on_error!r}")
-        for name in ("workers", "limit"):
+        for name in ("workers", "limit", "resize"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, found {value!r}")
-        self.source_options()
+        if not 1 <= self.quality <= 100:
+            raise ConfigError(f"quality must be 1 to 100, found {self.quality!r}")
+        if self.split is not None:
+            parse_split(self.split)
 
     def source_options(self) -> SourceOptions:
         """Return what the source is told."""
-        return SourceOptions(self.types, self.shuffle, self.seed, self.int64_lists)
+        return SourceOptions(**{item.name: getattr(self, item.name) for item in fields(SourceOptions)})
 
     @property
     def shard_nbytes(self) -> int:

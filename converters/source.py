@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from datafeed.columns import Columns
 from datafeed.errors import BadItem
@@ -90,7 +90,10 @@ class Chunk:
 class Source(Protocol):
     """Offer raw samples. Instances are picklable and open nothing until asked."""
 
-    kind: ClassVar[str]
+    @property
+    def kind(self) -> str:
+        """What the command line calls it."""
+        ...
 
     @property
     def asked(self) -> SourceOptions:

@@ -66,3 +66,67 @@ class Parsed(NamedTuple):
     texts: dict[int, list[bytes]]
     views: dict[int, list[memoryview]]
     present: list[Mask | None]
+
+
+def take_rows(column: Column, rows: npt.NDArray[np.integer]) -> Column:
+    """Return some samples of a column, copied.
+
+    Args:
+        column: The column.
+        rows: Their numbers, in any order.
+    """
+    present = None if column.present is None else column.present[rows]
+    if column.offsets is None:
+        return Column(column.values[rows], present=present)
+    places, offsets = _runs(column.offsets, rows)
+    if column.inner is None:
+        return Column(column.values[places], offsets, present=present)
+    bytes_at, inner = _runs(column.inner, places)
+    return Column(column.values[bytes_at], offsets, inner, present)
+
+
+def _runs(offsets: Offsets, rows: npt.NDArray[np.integer]) -> tuple[Offsets, Offsets]:
+    """Return the place of every item of some runs, one run after the other, and where each run then begins."""
+    starts = offsets[rows]
+    out = offsets_of(offsets[rows + 1] - starts)
+    return np.arange(out[-1]) + np.repeat(starts - out[:-1], np.diff(out)), out
+
+
+def join_columns(columns: Sequence[Column]) -> Column:
+    """Return the samples of several columns of one feature, one after the other.
+
+    Args:
+        columns: One or more.
+    """
+    if len(columns) == 1:
+        return columns[0]
+    first = columns[0]
+    return Column(
+        np.concatenate([column.values for column in columns]),
+        None if first.offsets is None else _joined([_whole(column.offsets) for column in columns]),
+        None if first.inner is None else _joined([_whole(column.inner) for column in columns]),
+        _masks(columns),
+    )
+
+
+def _whole(offsets: Offsets | None) -> Offsets:
+    assert offsets is not None  # of one feature: all columns have them, or none
+    return offsets
+
+
+def _joined(parts: Sequence[Offsets]) -> Offsets:
+    shifts = offsets_of([int(part[-1]) for part in parts])
+    shifted = [part[1:] + shift for part, shift in zip(parts, shifts[:-1], strict=True)]
+    return np.concatenate([np.zeros(1, np.int64), *shifted])
+
+
+def _masks(columns: Sequence[Column]) -> Mask | None:
+    if all(column.present is None for column in columns):
+        return None
+    return np.concatenate([_mask(column) for column in columns])
+
+
+def _mask(column: Column) -> Mask:
+    if column.present is not None:
+        return column.present
+    return np.ones(len(column.values) if column.offsets is None else len(column.offsets) - 1, np.bool_)

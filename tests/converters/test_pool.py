@@ -145,7 +145,7 @@ def test_f05_source_changed_on_a_worker(tmp_path: Path) -> None:
     for number in range(12):
         (tmp_path / str(number)).write_bytes(b"x")
     source = Spoiled(600, folder=str(tmp_path), driver=os.getpid())
-    with pytest.raises(SourceChanged, match="/9' changed"):
+    with pytest.raises(SourceChanged, match="/9 changed"):
         convert(source, str(tmp_path) + ".out", _with(2))
 
 
