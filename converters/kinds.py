@@ -93,7 +93,7 @@ KINDS = {
     ),
     "numpy": Kind("numpy_files:NumpyFiles", "NumPy arrays whose first axis counts samples", (".npy", ".npz")),
     "hdf5": Kind("hdf5:Hdf5", "HDF5 data sets with one leading axis", (".h5", ".hdf5", ".he5"), extra="hdf5"),
-    "lmdb": Kind("lmdb:Lmdb", "LMDB environments, raw keys and values", (".mdb", ".lmdb"), extra="lmdb"),
+    "lmdb": Kind("lmdb:Lmdb", "LMDB environments, raw keys and values", (".mdb", ".lmdb")),
     "mds": Kind("mds:Mds", "MosaicML Streaming shards", (".mds", ".mds.zstd"), (("index.json", b'"format": "mds"'),)),
     "litdata": Kind("litdata:LitData", "LitData chunks of simple items", (), (("index.json", b'"data_format"'),)),
     "tfrecord": Kind(
