@@ -29,6 +29,7 @@ from datafeed.converters.source import Chunk, OnBad, Stamp, Unit, Where
 from datafeed.converters.unpack import PACKED_ERRORS, unpacked
 from datafeed.errors import BadItem, ConfigError, EmptySource, SourceError
 from datafeed.schema import Feature, Schema, stored
+from datafeed.sizes import counted
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst")
 
@@ -245,7 +246,7 @@ class _Table:
 
     def _fault(self, cells: list[str]) -> str:
         if len(cells) != len(self.header):
-            return f"expected {len(self.header)} cells as in the header, found {len(cells)}"
+            return f"expected {counted(len(self.header), 'cell')} as in the header, found {len(cells)}"
         for name, cell in zip(self.header, cells, strict=True):
             if _is_escaped(cell):
                 return f"column {name!r} is not UTF-8: {cell[:40].encode('utf-8', 'surrogateescape')!r}"

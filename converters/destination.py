@@ -12,6 +12,7 @@ from datafeed.errors import ConfigError, DatasetNotFound, OutputDiffers, ShardMi
 from datafeed.header import DatasetHeader
 from datafeed.localstore import LocalStore
 from datafeed.manifest import Manifest, read_manifest
+from datafeed.sizes import counted, some
 from datafeed.storage import Store, local_path
 
 QUARANTINE_INDEX = "quarantine/index.jsonl"
@@ -61,8 +62,8 @@ def committed(store: Store, header: DatasetHeader) -> Manifest | None:
         missing = {shard.name for shard in manifest.shards} - set(store.names())
         if missing:
             raise ShardMissing(
-                f"{store.url} holds this dataset, but not {min(missing)!r}, nor {len(missing) - 1} more of its "
-                f"{len(manifest.shards)} shards: put them back, or remove all of it and convert again"
+                f"{store.url} holds this dataset, but lacks {some(list(map(repr, sorted(missing))), 1)} of its "
+                f"{counted(len(manifest.shards), 'shard')}: put back what is missing, or remove all and convert again"
             )
         return manifest
     text = _listed(differences(manifest.header, header))
@@ -83,8 +84,8 @@ def check_same_on_error(manifest: Manifest, store: Store, on_error: str) -> None
     done = "quarantine" if store.exists(QUARANTINE_INDEX) else "skip"
     if manifest.skipped and on_error != done:
         raise OutputDiffers(
-            f"{store.url} holds this dataset, which passed over {manifest.skipped} bad items. on_error: {done!r} -> "
-            f"{on_error!r}. Give the old one to keep it, or name another destination"
+            f"{store.url} holds this dataset, which passed over {counted(manifest.skipped, 'bad item')}. "
+            f"on_error: {done!r} -> {on_error!r}. Give the old one to keep it, or name another destination"
         )
 
 
@@ -106,10 +107,9 @@ def begun(store: Store, journal: Store, header: DatasetHeader) -> bool:
     names = _entries(store, journal)
     if plan is None:
         if names:
-            shown = ", ".join(map(repr, names[:3]))
             raise OutputDiffers(
-                f"{store.url} is not empty: {len(names)} entries, such as {shown}, are not of a conversion. Name "
-                "another destination, or remove them"
+                f"{store.url} is not empty: no conversion wrote {some(list(map(repr, names)), 3)}. Name another "
+                "destination, or remove what stands there"
             )
         return False
     if plan.dataset_id == header.dataset_id:
@@ -136,8 +136,9 @@ def check_on_error(finished: list[Finished], on_error: str, where: str) -> None:
     for done in finished:
         if done.info.skipped and done.on_error != on_error:
             raise OutputDiffers(
-                f"{done.info.name} in {where} passed over {done.info.skipped} bad items. on_error: {done.on_error!r} "
-                f"-> {on_error!r}. Give the old one to finish it, or name another destination"
+                f"{done.info.name} in {where} passed over {counted(done.info.skipped, 'bad item')}. "
+                f"on_error: {done.on_error!r} -> {on_error!r}. Give the old one to finish it, or name another "
+                "destination"
             )
 
 

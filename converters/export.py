@@ -11,6 +11,7 @@ from datafeed.errors import OutputDiffers
 from datafeed.framing import FRAMING_NBYTES
 from datafeed.manifest import read_manifest
 from datafeed.reader import BlockReader
+from datafeed.sizes import some
 from datafeed.storage import Sink, open_store
 
 _RUN_NBYTES = 8 * 2**20  # stored bytes read at once
@@ -65,9 +66,7 @@ def export_tfrecord(
     store, out = open_store(dataset, storage_options), open_store(dest, dest_options)
     names = out.names()
     if names:
-        raise OutputDiffers(
-            f"{out.url} is not empty: it holds {names[0]!r} and {len(names) - 1} more; name another place"
-        )
+        raise OutputDiffers(f"{out.url} is not empty: it holds {some(list(map(repr, names)), 1)}; name another place")
     manifest = read_manifest(store)
     index = read_index(store, manifest)
     records = start = 0

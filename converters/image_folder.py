@@ -31,6 +31,7 @@ from datafeed.errors import BadItem, SourceChanged
 from datafeed.framing import LARGEST_NBYTES
 from datafeed.order import permutation, sample_key
 from datafeed.schema import Schema, stored
+from datafeed.sizes import counted
 
 UNIT_NBYTES = 8 * 10**6
 _ROW_NBYTES = 200  # about what a record holds beside its image
@@ -154,7 +155,7 @@ def _runs(files: Sequence[Stamp]) -> Iterator[tuple[int, int, int]]:
 
 def _image(file: Stamp, on_bad: OnBad) -> tuple[bytes, tuple[int, int]] | None:
     if file.nbytes > LARGEST_NBYTES:
-        on_bad(BadItem(shown(file.path), f"expected at most {LARGEST_NBYTES} bytes, found {file.nbytes}"))
+        on_bad(BadItem(shown(file.path), f"expected at most {LARGEST_NBYTES:,} bytes, found {file.nbytes:,}"))
         return None
     try:
         data = _read(file)
@@ -179,7 +180,8 @@ def _read(file: Stamp) -> bytes:
         os.close(handle)
     if len(data) != file.nbytes:
         raise SourceChanged(
-            f"{shown(file.path)} changed while it was converted: listed with {file.nbytes} bytes, found {len(data)}"
-            f"{' or more' if len(data) > file.nbytes else ''}: let nothing write to the source, then convert it anew"
+            f"{shown(file.path)} changed while it was converted: listed with {counted(file.nbytes, 'byte')}, "
+            f"found {len(data):,}{' or more' if len(data) > file.nbytes else ''}: "
+            "let nothing write to the source, then convert it anew"
         )
     return data

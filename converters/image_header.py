@@ -10,6 +10,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
+from datafeed.sizes import counted
+
 _PNG = b"\x89PNG\r\n\x1a\n"
 _SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # SOF0 to SOF15 without DHT, JPG and DAC (ITU T.81, B.1)
 _BARE = frozenset([0x01, *range(0xD0, 0xD8)])  # TEM and RST0 to RST7 have no length
@@ -46,7 +48,7 @@ def _unknown(data: bytes) -> str:
         return "expected a JPEG, PNG or WebP image, found an empty file"
     if not data.strip(b"\0"):
         return f"expected a JPEG, PNG or WebP image, found {len(data)} zero bytes"
-    return f"expected a JPEG, PNG or WebP image, found {len(data)} bytes that begin with {data[:12]!r}"
+    return f"expected a JPEG, PNG or WebP image, found {counted(len(data), 'byte')}, beginning with {data[:12]!r}"
 
 
 def _jpeg(data: bytes) -> tuple[int, int]:
@@ -61,7 +63,7 @@ def _jpeg(data: bytes) -> tuple[int, int]:
     if size is None:
         raise ValueError("damaged JPEG: expected a frame header before the first scan, found none")
     if data[-2:] != b"\xff\xd9" and data.find(b"\xff\xd9", at) < 0:
-        raise ValueError(f"truncated JPEG: no end-of-image marker in {len(data)} bytes")
+        raise ValueError(f"truncated JPEG: no end-of-image marker in {counted(len(data), 'byte')}")
     return size
 
 
@@ -81,7 +83,7 @@ def _segments(data: bytes) -> Iterator[tuple[int, int]]:
             at += 2
         else:
             at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
-    raise ValueError(f"truncated JPEG: {len(data)} bytes end among its headers")
+    raise ValueError(f"truncated JPEG: it ends among its headers, after {counted(len(data), 'byte')}")
 
 
 def _png(data: bytes) -> tuple[int, int]:
@@ -92,7 +94,9 @@ def _png(data: bytes) -> tuple[int, int]:
         end = at + 12 + int.from_bytes(data[at : at + 4], "big")
         name = data[at + 4 : at + 8]
         if end > len(data) or len(name) < 4:
-            raise ValueError(f"truncated PNG: the chunk at byte {at} ends after the file's {len(data)} bytes")
+            raise ValueError(
+                f"truncated PNG: the chunk at byte {at} ends after the file's {counted(len(data), 'byte')}"
+            )
         if zlib.crc32(view[at + 4 : end - 4]) != int.from_bytes(data[end - 4 : end], "big"):
             raise ValueError(f"damaged PNG: wrong checksum of chunk {name!r} at byte {at}")
         if at == 8 and (name != b"IHDR" or end != 33):
@@ -110,7 +114,7 @@ def _webp(data: bytes) -> tuple[int, int]:
     """Walk the chunks of the RIFF container (WebP container specification; RFC 6386, 9.1; RFC 9649)."""
     end = 8 + int.from_bytes(data[4:8], "little")
     if end > len(data):
-        raise ValueError(f"truncated WebP: expected {end} bytes, found {len(data)}")
+        raise ValueError(f"truncated WebP: expected {counted(end, 'byte')}, found {len(data):,}")
     size: tuple[int, int] | None = None
     at, pixels = 12, False
     while at + 8 <= end:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from datafeed.converters.listing import Walk, list_files, stamp
-from datafeed.converters.names import escape, shown, some
+from datafeed.converters.names import escape, shown
 from datafeed.converters.source import Stamp
 from datafeed.errors import EmptySource, SourceError
+from datafeed.sizes import some
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 _SPLITS = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from datafeed.errors import BadItem
+from datafeed.sizes import some
 from datafeed.storage import masked
 
 
@@ -21,12 +21,6 @@ def shown(name: str | tuple[str, ...]) -> str:
         return some([shown(one) for one in name])
     name = escape(masked(name))
     return name if name.isprintable() else repr(name)
-
-
-def some(texts: Sequence[str], most: int = 5) -> str:
-    """Return the first few texts, and how many more there are."""
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from typing import BinaryIO
 from datafeed._native import masked_crc32c
 from datafeed.errors import CorruptRecord
 from datafeed.framing import FRAMING_NBYTES, HEAD_NBYTES, LARGEST_NBYTES
+from datafeed.sizes import counted
 
 READ_NBYTES = 4 * 2**20
 _PACKED_NBYTES = 2**18
@@ -76,7 +77,9 @@ def pieces(chunks: Iterable[bytes], first: int = 0, offset: int = 0) -> Iterator
         del buffer[:end]
         wanted -= end
     if buffer:
-        raise CorruptRecord(f"the file ends {len(buffer)} bytes into the record", record=first, offset=offset)
+        raise CorruptRecord(
+            f"the file ends {counted(len(buffer), 'byte')} into the record", record=first, offset=offset
+        )
 
 
 def _walk(buffer: bytearray) -> tuple[list[int], int, str]:
@@ -100,7 +103,10 @@ def record_length(head: bytes | bytearray) -> tuple[int, str]:
         return 0, "the CRC of its length is wrong, so that the rest of the file cannot be read"
     length = int.from_bytes(head[:8], "little")
     if length > LARGEST_NBYTES:
-        return 0, f"it has {length} bytes by its head, the limit is {LARGEST_NBYTES}: the rest of the file is not read"
+        return (
+            0,
+            f"it has {length:,} bytes by its head, the limit is {LARGEST_NBYTES:,}: the rest of the file is not read",
+        )
     return length, ""
 
 

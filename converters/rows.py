@@ -15,6 +15,7 @@ from datafeed.columns import Array, Column, Mask, end_to_end, offsets_of
 from datafeed.converters.source import Chunk, OnBad
 from datafeed.errors import BadItem, SchemaError
 from datafeed.schema import Feature, Schema
+from datafeed.sizes import counted
 
 Sample = Mapping[str, object]
 
@@ -168,7 +169,9 @@ def _texts(feature: Feature, values: Sequence[object], mask: Mask | None) -> Col
             raise SchemaError(f"expected a list of {feature.dtype}, found {value!r:.60}", row, feature.name)
         lists.append([_bytes(feature, item, row) for item in value or ()])
         if feature.shape[0] is not None and value is not None and len(lists[-1]) != feature.shape[0]:
-            raise SchemaError(f"expected {feature.shape[0]} values, found {len(lists[-1])}", row, feature.name)
+            raise SchemaError(
+                f"expected {counted(feature.shape[0], 'value')}, found {len(lists[-1])}", row, feature.name
+            )
     joined, inner = end_to_end(list(itertools.chain.from_iterable(lists)))
     return Column(joined, offsets_of([len(row) for row in lists]), inner, mask)
 

@@ -37,6 +37,7 @@ from datafeed.framing import FRAMING_NBYTES, HEAD_NBYTES
 from datafeed.infer import infer_schema
 from datafeed.packing import packing
 from datafeed.schema import Feature, Schema, stored
+from datafeed.sizes import counted
 
 NAMES = re.compile(r"[.-](tfrecords?|tfrec|record)(-\d+-of-\d+)?(\.gz|\.zlib)?$", re.IGNORECASE)
 UNIT_NBYTES = 16 * 10**6
@@ -70,7 +71,7 @@ class TFRecords:
         files, others = self._listed()
         empty = sum(file.nbytes == 0 for file in files)
         notes = [f"{empty} of the files ha{'s' if empty == 1 else 've'} 0 bytes"] if empty else []
-        return notes + ([f"{others} files passed over that are no TFRecords by name"] if others else [])
+        return notes + ([f"{counted(others, 'file')} passed over, by name no TFRecords"] if others else [])
 
     def _listed(self) -> tuple[list[Stamp], int]:
         """Return the files, and how many others there are."""
@@ -123,7 +124,9 @@ class TFRecords:
         bad = FirstBad()
         records = [record for unit in begins for record in islice(_records(self.asked.files, unit, bad), share)]
         if not records:
-            raise EmptySource(f"{shown(self.path)}: no record of the first {len(begins)} files can be read{bad.ending}")
+            raise EmptySource(
+                f"{shown(self.path)}: no record of the first {counted(len(begins), 'file')} can be read{bad.ending}"
+            )
         return _infer(records, shown(self.path))
 
     def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:

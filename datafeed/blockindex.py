@@ -24,6 +24,7 @@ from datafeed.header import VERSION
 from datafeed.manifest import Manifest
 from datafeed.seektable import BlockColumns
 from datafeed.shard import ShardInfo
+from datafeed.sizes import counted
 from datafeed.storage import Store
 
 I64 = npt.NDArray[np.int64]
@@ -166,11 +167,14 @@ def read_columns(store: Store, manifest: Manifest) -> list[BlockColumns]:
         raise IndexMismatch(f"{reason}: {REBUILD}", shard=name)
     found = [int(blocks) for blocks in table["blocks"]]
     if found != [shard.blocks for shard in manifest.shards]:
-        reason = f"it speaks of {len(found)} shards and {sum(found)} blocks, dataset.json of {len(manifest.shards)}"
-        raise StaleIndex(f"{reason} and {sum(shard.blocks for shard in manifest.shards)}: {REBUILD}", shard=name)
+        reason = f"it speaks of {counted(len(found), 'shard')} and {counted(sum(found), 'block')}, dataset.json of "
+        reason += f"{len(manifest.shards):,} and {sum(shard.blocks for shard in manifest.shards):,}"
+        raise StaleIndex(f"{reason}: {REBUILD}", shard=name)
     columns = [_decode_shard(data, row.tolist(), name) for row in table]
     if len(data) != manifest.index_nbytes or hashlib.sha256(data).hexdigest() != manifest.index_sha256:
-        reason = f"expected {manifest.index_nbytes} bytes of SHA-256 {manifest.index_sha256}, found {len(data)} others"
+        reason = (
+            f"expected {manifest.index_nbytes:,} bytes of SHA-256 {manifest.index_sha256}, found {len(data):,} others"
+        )
         raise StaleIndex(f"{reason}: {REBUILD}", shard=name)
     for blocks, shard in zip(columns, manifest.shards, strict=True):
         _check_shard(blocks, shard, manifest)
@@ -179,7 +183,9 @@ def read_columns(store: Store, manifest: Manifest) -> list[BlockColumns]:
 
 def _decode_table(data: bytes, name: str) -> npt.NDArray[np.void]:
     if len(data) < _HEAD.size or data[:8] != MAGIC:
-        raise CorruptIndex(f"expected {MAGIC!r}, found {data[:8]!r} in {len(data)} bytes: {REBUILD}", shard=name)
+        raise CorruptIndex(
+            f"expected {MAGIC!r}, found {data[:8]!r} in {counted(len(data), 'byte')}: {REBUILD}", shard=name
+        )
     _, version, shards, _ = _HEAD.unpack_from(data)
     if version > VERSION:
         reason = f"version {version} of the format is unknown, the latest known is {VERSION}: install a newer datafeed"
@@ -210,11 +216,11 @@ def _decode_shard(data: bytes, row: tuple[int, int, int], name: str) -> BlockCol
 def _check_shard(blocks: BlockColumns, shard: ShardInfo, manifest: Manifest) -> None:
     stored, raw, records, _ = (int(column.sum(dtype=np.int64)) for column in blocks.columns())
     if (len(blocks), raw, records) != (shard.blocks, shard.raw_bytes, shard.records):
-        found = f"{len(blocks)} blocks of {raw} bytes and {records} records"
-        expected = f"{shard.blocks} of {shard.raw_bytes} and {shard.records}"
+        found = f"{counted(len(blocks), 'block')} of {counted(raw, 'byte')} and {counted(records, 'record')}"
+        expected = f"{shard.blocks:,} of {shard.raw_bytes:,} and {shard.records:,}"
         raise CorruptIndex(f"expected {expected} in {shard.name!r}, found {found}", shard=manifest.index_name)
     if stored > shard.nbytes or (manifest.codec == "none" and stored != shard.nbytes):
-        reason = f"the blocks of {shard.name!r} take {stored} bytes, the shard has {shard.nbytes}"
+        reason = f"the blocks of {shard.name!r} take {counted(stored, 'byte')}, the shard has {shard.nbytes:,}"
         raise CorruptIndex(reason, shard=manifest.index_name)
     least = blocks.records.astype(np.int64) * FRAMING_NBYTES
     if len(blocks) and (min(int(blocks.stored.min()), int(blocks.records.min())) < 1 or (blocks.raw < least).any()):

@@ -21,6 +21,7 @@ from datafeed.manifest import Manifest, read_manifest
 from datafeed.order import Layout
 from datafeed.reader import BlockReader
 from datafeed.schema import Schema
+from datafeed.sizes import counted
 from datafeed.storage import open_store
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class Dataset:
         return self.manifest.records
 
     def __repr__(self) -> str:
-        return f"Dataset({self._store.url!r}: {len(self):,} records in {len(self.manifest.shards)} shards)"
+        shards = counted(len(self.manifest.shards), "shard")
+        return f"Dataset({self._store.url!r}: {counted(len(self), 'record')} in {shards})"
 
     @property
     def schema(self) -> Schema:

@@ -9,6 +9,7 @@ from datafeed.errors import CorruptData, IndexMismatch, NotAShard, StaleIndex, T
 from datafeed.footer import read_footer
 from datafeed.manifest import Manifest
 from datafeed.shard import ShardInfo
+from datafeed.sizes import counted
 from datafeed.storage import Store
 
 
@@ -45,14 +46,14 @@ def diagnose(store: Store, manifest: Manifest, index: BlockIndex, number: int, e
     if footer.nbytes != shard.nbytes or not np.array_equal(
         footer.blocks.checksum, index.checksum[index.shard == number]
     ):
-        reason = f"the shard was rewritten: it has {footer.nbytes} bytes and {len(footer.blocks)} blocks"
-        reason += f", the index names {shard.nbytes} and {shard.blocks}, or others"
+        reason = f"the shard was rewritten: it has {footer.nbytes:,} bytes and {counted(len(footer.blocks), 'block')}"
+        reason += f", the index names {shard.nbytes:,} and {shard.blocks:,}, or others"
         return _at(StaleIndex(f"{reason}: run `datafeed index --rebuild`", shard=shard.name), exc)
     return exc
 
 
 def _resized(nbytes: int, shard: ShardInfo, exc: CorruptData) -> CorruptData:
-    reason = f"it has {nbytes} bytes, the index names {shard.nbytes}"
+    reason = f"it has {counted(nbytes, 'byte')}, the index names {shard.nbytes:,}"
     kind = TruncatedShard if nbytes < shard.nbytes else StaleIndex
     return _at(kind(reason, shard=shard.name), exc)
 

@@ -18,6 +18,7 @@ from datafeed.errors import CorruptData, CorruptIndex, NotAShard, TruncatedShard
 from datafeed.frames import MAGIC
 from datafeed.header import VERSION, DatasetHeader, Fields, canonical
 from datafeed.seektable import HEAD, SEEKABLE_MAGIC, TAIL, U32, BlockColumns, decode_table, table_nbytes
+from datafeed.sizes import counted
 from datafeed.storage import Store
 
 FOOTER_MAGIC = 0x184D2A5D
@@ -106,7 +107,7 @@ def read_footer(store: Store, name: str) -> Footer:
     frames = TAIL.unpack_from(tail, len(tail) - TAIL.size)[0]
     start = nbytes - table_nbytes(frames)
     if start < 0:
-        reason = f"the seek table counts {frames} frames, more than {nbytes} bytes can hold"
+        reason = f"the seek table counts {counted(frames, 'frame')}, more than {counted(nbytes, 'byte')} can hold"
         raise CorruptIndex(reason, shard=name, offset=nbytes - TAIL.size)
     stored, raw, checksum, footer_nbytes = decode_table(_end(store, name, tail, (start, nbytes)), start, name)
     frame = _end(store, name, tail, (start - footer_nbytes, nbytes))[:footer_nbytes]
@@ -123,7 +124,7 @@ def _no_end(store: Store, name: str, nbytes: int) -> CorruptData:
     head = store.read_range(name, 0, min(nbytes, 16))
     if nbytes < 4 or int.from_bytes(head[:4], "little") in {MAGIC, FOOTER_MAGIC}:
         return TruncatedShard(f"the shard ends at byte {nbytes} without its seek table", shard=name, offset=nbytes)
-    return NotAShard(f"expected a zstd shard, found {nbytes} bytes that begin with {head!r}", shard=name)
+    return NotAShard(f"expected a zstd shard, found {counted(nbytes, 'byte')}, beginning with {head!r}", shard=name)
 
 
 def _decode_footer(frame: bytes, blocks: int, name: str) -> tuple[Fields, U32, bytes]:
@@ -139,7 +140,7 @@ def _decode_footer(frame: bytes, blocks: int, name: str) -> tuple[Fields, U32, b
         raise UnsupportedVersion(f"the shard has version {version} of the format, known is {VERSION}", shard=name)
     start = HEAD.size + _HEAD.size
     if version < 1 or least + length != len(frame) or _U32.unpack_from(frame, start + length)[0] != blocks:
-        raise CorruptIndex(f"the footer does not speak of the {blocks} blocks of the seek table", shard=name)
+        raise CorruptIndex(f"the footer does not speak of the seek table's {counted(blocks, 'block')}", shard=name)
     try:
         facts = Fields(json.loads(frame[start : start + length]), name)
     except (ValueError, RecursionError) as exc:
@@ -151,9 +152,11 @@ def _decode_footer(frame: bytes, blocks: int, name: str) -> tuple[Fields, U32, b
 def _checked(facts: Fields, blocks: BlockColumns, digest: bytes, place: tuple[str, int]) -> Footer:
     name, nbytes = place
     records = facts.integer("records")
-    counted = int(blocks.records.sum(dtype=np.int64))
-    if counted != records or (len(blocks) and min(int(column.min()) for column in blocks.columns()[:3]) < 1):
-        raise CorruptIndex(f"the footer counts {records} records, its blocks {counted}, none empty", shard=name)
+    held = int(blocks.records.sum(dtype=np.int64))
+    if held != records or (len(blocks) and min(int(column.min()) for column in blocks.columns()[:3]) < 1):
+        raise CorruptIndex(
+            f"the footer counts {counted(records, 'record')}, its blocks {held:,}, none empty", shard=name
+        )
     return Footer(
         header=DatasetHeader.from_json(facts.value("header"), name=name),
         number=facts.integer("number"),

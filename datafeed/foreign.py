@@ -31,6 +31,7 @@ from datafeed.packing import packing
 from datafeed.schema import Schema
 from datafeed.seektable import BlockColumns
 from datafeed.shard import ShardInfo
+from datafeed.sizes import counted
 from datafeed.storage import Store
 
 _LOG = logging.getLogger(__name__)
@@ -105,7 +106,7 @@ def _is_tfrecord(store: Store, name: str) -> bool:
         advice = "unpack it with `zstd -d`" if packed == "zstd" else "run `datafeed convert`"
         raise NotAShard(f"it is packed with {packed}, which has no random access: {advice}", shard=name)
     if named_so:
-        reason = f"expected a TFRecord, whose length carries its CRC, found {head!r} in {nbytes} bytes"
+        reason = f"expected a TFRecord, whose length carries its CRC, found {head!r} in {counted(nbytes, 'byte')}"
         raise CorruptRecord(reason, shard=name, record=0, offset=0)
     _LOG.info("%r holds no TFRecords: left alone", name)
     return False
@@ -181,10 +182,10 @@ def _record_nbytes(head: memoryview, place: tuple[str, int, int], nbytes: int) -
     if masked_crc32c(head[:8]) != crc:
         raise CorruptRecord("the CRC of its length is wrong", shard=name, record=record, offset=offset)
     if length > nbytes - offset - FRAMING_NBYTES:
-        reason = f"it has {length} bytes by its head, the file ends at byte {nbytes}"
+        reason = f"it has {counted(length, 'byte')} by its head, the file ends at byte {nbytes}"
         raise CorruptRecord(reason, shard=name, record=record, offset=offset)
     if length > LARGEST_NBYTES:
-        raise RecordTooLarge(f"record {record} of {name!r} has {length} bytes, the limit is {LARGEST_NBYTES}")
+        raise RecordTooLarge(f"record {record} of {name!r} has {length:,} bytes, the limit is {LARGEST_NBYTES:,}")
     return int(length) + FRAMING_NBYTES
 
 

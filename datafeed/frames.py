@@ -11,6 +11,7 @@ import zstandard
 from typing_extensions import Buffer
 
 from datafeed.errors import CorruptFrame, DecompressionLimit, NotAShard
+from datafeed.sizes import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,7 +113,9 @@ def decompress_into(frame: memoryview, into: memoryview) -> None:
         check_header(frame, into.nbytes)
         raise CorruptFrame(f"expected a zstd frame of {into.nbytes} raw bytes: its blocks pass its end") from exc
     if start + 4 != nbytes:
-        raise CorruptFrame(f"expected a zstd frame of {nbytes} bytes, its blocks end at {start}: bytes stand unused")
+        raise CorruptFrame(
+            f"expected a zstd frame of {counted(nbytes, 'byte')}, its blocks end at {start}: bytes stand unused"
+        )
     try:
         found = _contexts.stream(frame, read_across_frames=False).readinto(into)
     except zstandard.ZstdError as exc:
@@ -129,7 +132,7 @@ def checksum(frame: Buffer) -> int:
     """
     view = memoryview(frame)
     if view.nbytes < 4:
-        raise CorruptFrame(f"expected a zstd frame, found {view.nbytes} bytes")
+        raise CorruptFrame(f"expected a zstd frame, found {counted(view.nbytes, 'byte')}")
     found: int = _u32(view, view.nbytes - 4)[0]
     return found
 
@@ -156,7 +159,7 @@ def check_header(frame: Buffer, raw_size: int) -> int:
     if magic != MAGIC:
         raise NotAShard(f"expected a zstd frame (28 b5 2f fd), found {head[:4].hex(' ')!r}: {head!r}")
     if len(head) < 6:
-        raise CorruptFrame(f"expected a zstd frame, found {len(head)} bytes of one")
+        raise CorruptFrame(f"expected a zstd frame, found {counted(len(head), 'byte')} of one")
     descriptor = head[4]
     if descriptor & _RESERVED or not descriptor & _CHECKSUM or descriptor & 3:
         wrong = "needs a dictionary" if descriptor & 3 else "has no checksum or sets reserved bits"
@@ -171,12 +174,14 @@ def _check_sizes(head: bytes, raw_size: int) -> int:
     if not single:
         window = (1 << (10 + (head[5] >> 3))) * (8 + (head[5] & 7)) // 8
         if window > MAX_WINDOW:
-            raise DecompressionLimit(f"the frame asks for a window of {window} bytes, over the limit of {MAX_WINDOW}")
+            raise DecompressionLimit(
+                f"the frame asks for a window of {window:,} bytes, over the limit of {MAX_WINDOW:,}"
+            )
     width = (int(single), 2, 4, 8)[descriptor >> 6]
     if not width:
         raise DecompressionLimit(f"the frame does not say its raw size; the index names {raw_size}")
     if len(head) < start + width:
-        raise CorruptFrame(f"expected a zstd frame, found {len(head)} bytes of one")
+        raise CorruptFrame(f"expected a zstd frame, found {counted(len(head), 'byte')} of one")
     size = int.from_bytes(head[start : start + width], "little") + (256 if width == 2 else 0)
     if size != raw_size or not size:
         raise DecompressionLimit(f"the frame announces {size} raw bytes, the index {raw_size}")

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from datafeed.errors import ConfigError, CorruptData, MissingExtra
+from datafeed.sizes import counted
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -110,7 +111,9 @@ class ImageDecoder:
 
 
 def _undecodable(encoded: Pixels, reason: str) -> CorruptData:
-    return CorruptData(f"expected a JPEG, PNG or WebP image, found {len(encoded)} bytes that do not decode: {reason}")
+    return CorruptData(
+        f"expected a JPEG, PNG or WebP image, found {counted(len(encoded), 'byte')}, which did not decode: {reason}"
+    )
 
 
 def _orientation(head: bytes) -> int:

@@ -11,6 +11,7 @@ from typing_extensions import Buffer
 
 from datafeed.errors import SchemaError
 from datafeed.schema import Feature, Kind, Schema, Shape
+from datafeed.sizes import counted
 
 _KINDS: dict[int, Kind] = {1: "bytes", 2: "float", 3: "int64"}
 _SPACE = frozenset("\t\n\r\f\v")
@@ -152,7 +153,7 @@ def _values(message: memoryview, kind: Kind) -> Iterator[_Value]:
             yield part
         elif kind == "float":
             if part.nbytes % 4:
-                raise SchemaError(f"a packed float list of {part.nbytes} bytes")
+                raise SchemaError(f"a packed float list of {counted(part.nbytes, 'byte')}")
             yield from range(part.nbytes // 4)
         else:
             yield from range(sum(byte < 0x80 for byte in part))
@@ -182,7 +183,9 @@ def _fields(message: memoryview) -> Iterator[tuple[int, _Value]]:
         else:
             raise SchemaError(f"expected a tf.train.Example: wire type {wire} at byte {position}")
         if nbytes > message.nbytes - position:
-            raise SchemaError(f"expected a tf.train.Example: {nbytes} bytes at {position} of {message.nbytes}")
+            raise SchemaError(
+                f"expected a tf.train.Example: {counted(nbytes, 'byte')} at {position} of {message.nbytes}"
+            )
         part = message[position : position + nbytes]
         position += nbytes
         yield key >> 3, part if wire == 2 else 0

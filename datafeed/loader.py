@@ -18,7 +18,7 @@ from datafeed.feed import Feed, FeedOptions
 from datafeed.images import ImageOptions
 from datafeed.making import Batch, Recipe, Transform
 from datafeed.order import Mode
-from datafeed.sizes import parse_size
+from datafeed.sizes import counted, parse_size
 from datafeed.stats import LoaderStats
 
 Shuffle = bool | Literal["window", "full"] | None
@@ -225,7 +225,9 @@ def _device(device: str | torch.device | None) -> torch.device | None:
     except RuntimeError as exc:
         raise ConfigError(f"device={device!r} is none that torch knows: {exc}") from exc
     if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(f"device={device!r} is not there: torch found {torch.cuda.device_count()} CUDA devices")
+        raise ConfigError(
+            f"device={device!r} is not there: torch found {counted(torch.cuda.device_count(), 'CUDA device')}"
+        )
     return found
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing_extensions import Buffer
 
 from datafeed.errors import OutputError, OutputFull, ShardMissing, TruncatedShard
-from datafeed.sizes import format_size
+from datafeed.sizes import counted, format_size
 
 OPEN_FILES = 128  # over twice the default 48 lanes, an eighth of the usual limit of 1024 descriptors
 _TMP = ".tmp"
@@ -199,7 +199,9 @@ def _free(folder: str) -> str:
         status = os.statvfs(folder)
     except OSError as exc:
         return f"free space of {folder} unknown: {exc.strerror}"
-    return f"{format_size(status.f_bavail * status.f_frsize)} and {status.f_favail} inodes are free at {folder}"
+    return (
+        f"{format_size(status.f_bavail * status.f_frsize)} and {counted(status.f_favail, 'inode')} are free at {folder}"
+    )
 
 
 def _sync_folder(folder: str) -> None:

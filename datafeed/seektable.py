@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from datafeed.errors import CorruptIndex
+from datafeed.sizes import counted
 
 U32 = npt.NDArray[np.uint32]
 
@@ -100,7 +101,7 @@ def decode_table(frame: bytes, start: int, name: str) -> tuple[U32, U32, U32, in
         raise CorruptIndex("the seek table's last entry is not the footer frame", shard=name, offset=start)
     total = int(entries[:, 0].sum(dtype=np.int64))
     if total != start:
-        reason = f"the seek table's frames add up to {total} bytes, but {start} stand before it"
+        reason = f"the seek table's frames add up to {counted(total, 'byte')}, but {start:,} stand before it"
         raise CorruptIndex(reason, shard=name, offset=start)
     blocks = entries[:-1].astype(np.uint32)
     return blocks[:, 0].copy(), blocks[:, 1].copy(), blocks[:, 2].copy(), int(entries[-1, 0])

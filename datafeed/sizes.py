@@ -1,8 +1,9 @@
-"""Read and write sizes as people do."""
+"""Read and write amounts as people do."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from datafeed.errors import ConfigError
 
@@ -52,3 +53,23 @@ def format_size(nbytes: float) -> str:
             return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
         nbytes /= 1000
     return f"{nbytes:.1f} PB"
+
+
+def counted(count: int, noun: str) -> str:
+    """Write how many there are: "1 shard", "1,000 entries".
+
+    Args:
+        count: How many.
+        noun: What one of them is called; the last word takes the plural.
+    """
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith("y"):
+        return f"{count:,} {noun[:-1]}ies"
+    return f"{count:,} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def some(texts: Sequence[str], most: int = 5) -> str:
+    """Return the first few texts, and how many more there are."""
+    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more

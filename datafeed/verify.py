@@ -29,6 +29,7 @@ from datafeed.scan import scan_blocks, scan_rest
 from datafeed.schema import Schema
 from datafeed.seektable import BlockColumns
 from datafeed.shard import ShardInfo, shard_name
+from datafeed.sizes import counted
 from datafeed.storage import Store
 
 Problem = CorruptData | ShardMissing | SchemaError
@@ -160,8 +161,8 @@ class _Check:
         if footer.last != (number == len(manifest.shards) - 1):
             self.problems.append(IndexMismatch(f"it ends the dataset: {footer.last}", shard=info.name))
         if (footer.nbytes, footer.skipped) != (info.nbytes, info.skipped):
-            reason = f"it has {footer.nbytes} bytes and skipped {footer.skipped}"
-            reason += f", {MANIFEST_NAME} names {info.nbytes} and {info.skipped}"
+            reason = f"it has {counted(footer.nbytes, 'byte')} and skipped {footer.skipped:,}"
+            reason += f", {MANIFEST_NAME} names {info.nbytes:,} and {info.skipped:,}"
             self.problems.append(StaleIndex(reason, shard=info.name))
         if blocks is not None and footer.blocks != blocks:
             self.problems.append(CorruptIndex("its seek table and the block index differ", shard=info.name))

@@ -7,7 +7,7 @@ import json
 from datafeed.commands.terminal import safe, table
 from datafeed.manifest import Manifest
 from datafeed.schema import Feature, Schema
-from datafeed.sizes import format_size
+from datafeed.sizes import counted, format_size
 
 _SHOWN_CLASSES = 5
 
@@ -42,7 +42,7 @@ def _lines(url: str, manifest: Manifest) -> list[tuple[str, str]]:
         ("blocks", f"{blocks:,} of up to {header.block_size:,} raw bytes"),
         ("raw", f"{format_size(manifest.raw_bytes)}, {_each(manifest.raw_bytes, manifest.records)} a record"),
         ("stored", f"{format_size(manifest.nbytes)}, {packed}{ratio}"),
-        ("skipped", f"{manifest.skipped:,} bad items of the source" if manifest.skipped else ""),
+        ("skipped", f"{counted(manifest.skipped, 'bad item')} of the source" if manifest.skipped else ""),
     ]
 
 
@@ -84,5 +84,5 @@ def _notes(feature: Feature) -> str:
     if feature.classes:
         shown = ", ".join(map(safe, feature.classes[:_SHOWN_CLASSES]))
         more = ", ..." if len(feature.classes) > _SHOWN_CLASSES else ""
-        notes.append(f"{len(feature.classes)} classes: {shown}{more}")
+        notes.append(f"{counted(len(feature.classes), 'class')}: {shown}{more}")
     return "; ".join(notes)

@@ -11,7 +11,7 @@ import click
 from datafeed.commands.options import json_option, storage_option, storage_options
 from datafeed.commands.terminal import safe
 from datafeed.commands.ticker import Ticker
-from datafeed.sizes import format_size
+from datafeed.sizes import counted, format_size
 
 
 @click.command("export")
@@ -47,10 +47,10 @@ def command(*, url: str, dest: str, form: str, storage: tuple[tuple[str, str], .
             dest,
             storage_options=None if from_local else options,
             dest_options=options if from_local or not to_local else None,
-            on_progress=lambda done, total: ticker.line(f"{done:,} of {total:,} records", time.monotonic()),
+            on_progress=lambda done, total: ticker.line(f"{done:,} of {counted(total, 'record')}", time.monotonic()),
         )
     if as_json:
         click.echo(json.dumps(asdict(report), indent=2))
         return
-    count = f"{report.records:,} records in {report.files:,} files, {format_size(report.nbytes)}"
+    count = f"{counted(report.records, 'record')} in {counted(report.files, 'file')}, {format_size(report.nbytes)}"
     click.echo(f"exported to {safe(report.dest)}: {count}")

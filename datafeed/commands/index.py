@@ -8,7 +8,7 @@ import click
 
 from datafeed.commands.options import json_option, storage_option, storage_options
 from datafeed.commands.terminal import safe
-from datafeed.sizes import format_size, parse_size
+from datafeed.sizes import counted, format_size, parse_size
 
 
 @click.command("index")
@@ -57,5 +57,5 @@ def command(
     if as_json:
         click.echo(json.dumps(facts, indent=2))
         return
-    count = f"{manifest.records:,} records in {len(manifest.shards):,} shards, {format_size(manifest.nbytes)}"
-    click.echo(f"indexed {safe(store.url)}: {count}")
+    count = f"{counted(manifest.records, 'record')} in {counted(len(manifest.shards), 'shard')}"
+    click.echo(f"indexed {safe(store.url)}: {count}, {format_size(manifest.nbytes)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from datafeed.sizes import format_size
+from datafeed.sizes import counted, format_size
 
 if TYPE_CHECKING:
     from datafeed.converters.progress import Progress
@@ -54,7 +54,8 @@ class PlainLines:
 def progress_text(progress: Progress) -> str:
     """Return the counts and rates on one line."""
     return (
-        f"{progress.records:,} records in {progress.shards:,} shards, {progress.records_per_s:,.0f} records/s, "
+        f"{counted(progress.records, 'record')} in {counted(progress.shards, 'shard')}, "
+        f"{progress.records_per_s:,.0f} records/s, "
         f"{format_size(progress.raw_bytes_per_s)}/s, ratio {progress.ratio:.2f}, {_left(progress.eta_s)}"
     )
 

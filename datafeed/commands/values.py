@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from datafeed.commands.terminal import safe
+from datafeed.sizes import counted
 
 _SHOWN_BYTES = 16
 _SHOWN_ITEMS = 8
@@ -28,9 +29,9 @@ def show(value: object) -> str:
         return "missing"
     if isinstance(value, bytes):
         more = "..." if len(value) > _SHOWN_BYTES else ""
-        return f"{len(value):,} bytes {value[:_SHOWN_BYTES].hex(' ')}{more}".rstrip()
+        return f"{counted(len(value), 'byte')} {value[:_SHOWN_BYTES].hex(' ')}{more}".rstrip()
     if isinstance(value, str):
-        more = f"... ({len(value):,} characters)" if len(value) > _SHOWN_CHARS else ""
+        more = f"... ({counted(len(value), 'character')})" if len(value) > _SHOWN_CHARS else ""
         return f'"{safe(value[:_SHOWN_CHARS])}"{more}'
     if isinstance(value, np.ndarray) and value.ndim:
         form = f"{value.dtype}{list(value.shape)}"

@@ -11,7 +11,7 @@ import click
 from datafeed.commands.options import json_option, storage_option, storage_options
 from datafeed.commands.terminal import safe
 from datafeed.commands.ticker import Ticker
-from datafeed.sizes import format_size
+from datafeed.sizes import counted, format_size
 
 if TYPE_CHECKING:
     from datafeed.verify import VerifyReport
@@ -57,8 +57,8 @@ def _facts(report: VerifyReport) -> dict[str, object]:
 
 def _text(report: VerifyReport) -> str:
     read = (
-        f"{report.records:,} records in {report.blocks:,} blocks of {report.shards:,} shards, "
-        f"{format_size(report.nbytes)}"
+        f"{counted(report.records, 'record')} in {counted(report.blocks, 'block')} of "
+        f"{counted(report.shards, 'shard')}, {format_size(report.nbytes)}"
     )
     problems = [safe(f"{type(problem).__name__}: {problem}") for problem in report.problems]
-    return "\n".join([*problems, f"{len(problems)} problems: {read}" if problems else f"whole: {read}"])
+    return "\n".join([*problems, f"{counted(len(problems), 'problem')}: {read}" if problems else f"whole: {read}"])

@@ -207,7 +207,7 @@ def test_f05_source_changed_while_converting(tmp_path: Path) -> None:
             (raw / "9").write_bytes(b"xy")
 
     source = Numbered(500, folder=str(raw), read_s=0.02)
-    with pytest.raises(SourceChanged, match=r"raw/9 changed while it was converted: listed with 1 bytes"):
+    with pytest.raises(SourceChanged, match=r"raw/9 changed while it was converted: listed with 1 byte"):
         convert(source, str(out), SMALL, on_progress=spoil)
     assert not (out / "dataset.json").exists()
     assert not list(out.glob(".*"))

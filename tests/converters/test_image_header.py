@@ -101,7 +101,7 @@ def test_jpeg_markers_are_walked_when_they_are_odd() -> None:
     [
         (b"", "found an empty file"),
         (bytes(8), "found 8 zero bytes"),
-        (b"GIF89a", "begin with b'GIF89a'"),
+        (b"GIF89a", "beginning with b'GIF89a'"),
         (SOI + SOS + EOI, "expected a frame header before the first scan"),
         (SOI + SOF + EOI + b"\0\0\0\0", "ends at byte 15, before any scan"),
         (SOI + b"\xff\xe0\x00\x02" + b"abcd", "expected a marker at byte 6, found b'ab'"),
@@ -111,7 +111,7 @@ def test_jpeg_markers_are_walked_when_they_are_odd() -> None:
         (PLAIN["png"].replace(b"IDAT", b"IDAX"), "wrong checksum of chunk b'IDAX' at byte 33"),
         (riff((b"VP8X", extended(2, 7, 5))), "expected a chunk with pixels"),
         (riff((b"VP8 ", bytes(20))), "expected a chunk with pixels"),
-        (riff((b"VP8L", b"\x2f" + bytes(10)))[:-12] + bytes(12), "begin with|truncated|damaged"),
+        (riff((b"VP8L", b"\x2f" + bytes(10)))[:-12] + bytes(12), "beginning with|truncated|damaged"),
     ],
 )
 def test_damage_is_named(data: bytes, reason: str) -> None:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from datafeed.converters.names import escape, shown, some
+from datafeed.converters.names import escape, shown
 
 
 @pytest.mark.parametrize(
@@ -22,9 +22,3 @@ def test_name_becomes_valid_text_and_one_line(name: bytes, text: str, line: str)
     """Bytes that are no UTF-8 are escaped; what cannot be printed is, for messages."""
     assert escape(os.fsdecode(name)) == text
     assert shown(os.fsdecode(name)) == line
-
-
-def test_some_names_the_first_few() -> None:
-    """And counts the rest."""
-    assert some(["a", "b"], 2) == "a, b"
-    assert some(["a", "b", "c", "d"], 2) == "a, b and 2 more"

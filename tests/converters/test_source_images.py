@@ -138,7 +138,7 @@ def test_units_are_cut_by_size(tmp_path: Path) -> None:
     [
         (b"", "empty file"),
         (bytes(50), "50 zero bytes"),
-        (b"<html>no</html>", "begin with b'<html>no</ht'"),
+        (b"<html>no</html>", "beginning with b'<html>no</ht'"),
         (encoded()[:-40], "truncated JPEG"),
         (encoded()[:60], "truncated JPEG"),
         (encoded(".png")[:-1], "truncated PNG"),
@@ -180,7 +180,7 @@ def test_a_file_of_another_size_than_listed_raises(tmp_path: Path, change: int) 
     source = ImageFolder(str(tmp_path), KEPT)
     units = source.units()
     path.write_bytes((data + b"x")[: len(data) + change])
-    with pytest.raises(SourceChanged, match=f"listed with {len(data)} bytes"):
+    with pytest.raises(SourceChanged, match=f"listed with {len(data):,} bytes"):
         list(source.read(units[0], print))
 
 

@@ -192,7 +192,7 @@ def test_a_length_past_the_limit_is_refused_before_it_is_read() -> None:
     for length in (LARGEST_NBYTES + 1, 2**63, 2**64 - 1):
         size = length.to_bytes(8, "little")
         head = size + masked_crc32c(size).to_bytes(4, "little")
-        with pytest.raises(CorruptRecord, match=f"{length} bytes by its head, the limit is") as caught:
+        with pytest.raises(CorruptRecord, match=f"{length:,} bytes by its head, the limit is") as caught:
             list(pieces([raw(range(2)) + head]))
         assert (caught.value.record, caught.value.offset) == (2, len(raw(range(2))))
 
@@ -276,7 +276,7 @@ def test_files_of_a_folder_are_told_by_content_where_no_name_says_so(tmp_path: P
     (tmp_path / "train-00000-of-00001").write_bytes(raw(range(2)))
     (tmp_path / "README").write_text("about the data")
     assert labels(read(tmp_path)[0]) == [0, 1]
-    assert TFRecords(str(tmp_path), PLAIN).notes() == ["1 files passed over that are no TFRecords by name"]
+    assert TFRecords(str(tmp_path), PLAIN).notes() == ["1 file passed over, by name no TFRecords"]
 
 
 def test_a_folder_without_an_example_is_refused(tmp_path: Path) -> None:

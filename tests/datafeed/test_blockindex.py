@@ -125,7 +125,7 @@ def test_f49_index_of_an_older_state_is_stale() -> None:
     with pytest.raises(StaleIndex, match="SHA-256"):
         read_index(store, manifest)
     tiny.damage(store, "blocks.idx", encode_index(manifest.dataset_id, shards[:1]))
-    with pytest.raises(StaleIndex, match="1 shards and 3 blocks"):
+    with pytest.raises(StaleIndex, match="of 1 shard and 3 blocks, "):
         read_index(store, manifest)
 
 

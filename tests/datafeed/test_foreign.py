@@ -137,7 +137,7 @@ def test_f47_length_past_the_end_allocates_nothing(store: Store, length: int) ->
     head = struct.pack("<Q", length)
     wrong = head + struct.pack("<I", tiny.mask(tiny.crc32c(head))) + bytes(50)
     tiny.damage(store, "a.tfrecord", tiny.framed([tiny.record(0)]) + wrong)
-    with pytest.raises(CorruptRecord, match=f"{length} bytes by its head") as caught:
+    with pytest.raises(CorruptRecord, match=f"{length:,} bytes by its head") as caught:
         index_foreign(store)
     assert caught.value.record == 1
 
@@ -148,7 +148,7 @@ def test_f99_record_over_the_limit_is_refused(store: Store, tmp_path: Path) -> N
     with (tmp_path / "a.tfrecord").open("wb") as file:
         file.write(head + struct.pack("<I", tiny.mask(tiny.crc32c(head))))
         file.truncate(2**31 + 16)
-    with pytest.raises(RecordTooLarge, match="the limit is 2147483647"):
+    with pytest.raises(RecordTooLarge, match="the limit is 2,147,483,647"):
         index_foreign(store)
 
 

@@ -124,13 +124,13 @@ def test_a_truncated_image_is_an_error(cut: int) -> None:
     """What OpenCV would fill with grey is refused."""
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
     for whole in (simplejpeg.encode_jpeg(noise, 90), png(noise)):
-        with pytest.raises(CorruptData, match="do not decode"):
+        with pytest.raises(CorruptData, match="did not decode"):
             decoded(whole[:cut], (64, 64))
 
 
 def test_bytes_that_are_no_image_are_an_error() -> None:
     """The message says how many bytes there were."""
-    with pytest.raises(CorruptData, match="found 9 bytes that do not decode"):
+    with pytest.raises(CorruptData, match="found 9 bytes, which did not decode"):
         decoded(b"<html></>")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from datafeed.errors import ConfigError
-from datafeed.sizes import format_size, parse_size
+from datafeed.sizes import counted, format_size, parse_size, some
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,27 @@ def test_format_size_takes_the_largest_unit(nbytes: float, text: str) -> None:
     """One decimal from kB on."""
     assert format_size(nbytes) == text
     assert parse_size(format_size(max(nbytes, 1))) == max(nbytes, 1)
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "text"),
+    [
+        (0, "shard", "0 shards"),
+        (1, "shard", "1 shard"),
+        (2, "bad item", "2 bad items"),
+        (1, "entry", "1 entry"),
+        (1000, "entry", "1,000 entries"),
+        (1, "class", "1 class"),
+        (3, "class", "3 classes"),
+    ],
+)
+def test_counted_takes_the_plural_that_fits(count: int, noun: str, text: str) -> None:
+    """One is one."""
+    assert counted(count, noun) == text
+
+
+def test_some_says_how_many_more_there_are() -> None:
+    """Nothing is said of none."""
+    assert some(["a"], 1) == "a"
+    assert some(["a", "b", "c"], 1) == "a and 2 more"
+    assert some(["a", "b"]) == "a, b"
