@@ -66,7 +66,8 @@ class _Naming:
     def __init__(self, url: str, root: str) -> None:
         head, chain, rest = url.partition("::")
         bare, name = head.rstrip("/"), root.rstrip("/")
-        self._start = bare.removesuffix(name) if bare.endswith(name) else head.partition("://")[0] + "://"
+        named = bool(name) and bare.endswith(name)
+        self._start = bare.removesuffix(name) if named else head.partition("://")[0] + "://"
         self._end = chain + rest
 
     def url_of(self, name: str) -> str:
@@ -131,20 +132,32 @@ def read_all(urls: Sequence[str], options: Options) -> list[bytes | OSError]:
     """Return whole files, or why one cannot be read; they are fetched many at once where the file system can.
 
     Args:
-        urls: Files of one file system.
-        options: Passed to it.
+        urls: Files of any file systems.
+        options: Passed to each.
     """
-    found: list[bytes | OSError] = []
+    found: list[bytes | OSError] = [OSError()] * len(urls)
+    groups: dict[tuple[str, str], list[int]] = {}
+    for number, url in enumerate(urls):
+        head, _, chain = url.partition("::")
+        protocol, _, _ = head.rpartition("://")
+        groups.setdefault((protocol, chain), []).append(number)
+    for numbers in groups.values():
+        for number, data in zip(numbers, _read_group([urls[number] for number in numbers], options), strict=True):
+            found[number] = data
+    return found
+
+
+def _read_group(urls: Sequence[str], options: Options) -> Iterator[bytes | OSError]:
+    """Yield the files of one file system."""
     with _errors(urls[0]):
         fs, _ = _file_system(urls[0], options)
-        names = [fs._strip_protocol(url) for url in urls]  # noqa: SLF001  (fsspec documents it for file systems' users)
+        names = [fs._strip_protocol(url.partition("::")[0]) for url in urls]  # noqa: SLF001  (fsspec documents it for file systems' users)
         fetched = fs.cat(list(dict.fromkeys(names)), on_error="return", recursive=False)
         if isinstance(fetched, bytes):
             fetched = {names[0]: fetched}
-        for url, name in zip(urls, names, strict=True):
-            data = fetched.get(name)
-            found.append(data if isinstance(data, bytes) else _as_os_error(data, url))
-    return found
+    for url, name in zip(urls, names, strict=True):
+        data = fetched.get(name)
+        yield data if isinstance(data, bytes) else _as_os_error(data, url)
 
 
 def _as_os_error(error: object, url: str) -> OSError:
@@ -166,14 +179,15 @@ def opened(url: str, block_nbytes: int, options: Options) -> BinaryIO:
         raise
     except Exception as exc:
         raise OSError(f"{type(exc).__name__}: {exc}") from exc
-    return io.BufferedReader(_Remote(raw))
+    return io.BufferedReader(_Remote(raw, fs))
 
 
 class _Remote(io.RawIOBase):
     """Read an fsspec file; whatever its file system raises becomes an OSError."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, fs: AbstractFileSystem) -> None:
         self._file = file
+        self._fs = fs  # an archive's closes what it opened once nobody holds it
 
     def readable(self) -> bool:
         return True
