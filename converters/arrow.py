@@ -40,14 +40,23 @@ def feature_of(name: str, kind: pa.DataType, *, optional: bool, int64_lists: boo
         SchemaError: No feature holds such a type; the message names it.
     """
     dtype, shape, media = _look(kind, outermost=True)
+    why = ""
     if 0 in shape:
-        raise SchemaError(f"lists of size 0 hold nothing: {kind}", feature=name)
-    if dtype in {"bytes", "utf8"} and len(shape) > 1:
-        raise SchemaError(f"no feature holds lists of lists of text: {kind}", feature=name)
-    if not dtype:
-        advice = "cast it to float64 or string" if "decimal" in str(kind) else "drop it, or write it as text"
-        raise SchemaError(f"no feature holds the type {kind}: {advice}", feature=name)
+        why = "lists of size 0 hold nothing:"
+    elif dtype in {"bytes", "utf8"} and len(shape) > 1:
+        why = "no feature holds lists of lists of text:"
+    elif not dtype:
+        why = "no feature holds the type"
+    if why:
+        advice = "cast it to float64 or string" if "decimal" in str(kind) else "write it as text"
+        raise SchemaError(f"{why} {kind}: {advice}, or leave it out (--columns names those to keep)", feature=name)
     return stored(name, dtype, shape, media=media, optional=optional, int64_lists=int64_lists)
+
+
+def form_of(kind: pa.DataType) -> object:
+    """Return what makes two types the same feature: equal for both, whatever layout a writer chose."""
+    found = _look(kind, outermost=True)
+    return found if found[0] else str(kind)
 
 
 def _look(kind: pa.DataType, *, outermost: bool) -> _Found:
@@ -56,7 +65,10 @@ def _look(kind: pa.DataType, *, outermost: bool) -> _Found:
     if types.is_dictionary(kind):
         return _look(kind.value_type, outermost=outermost)
     if _is_extension(kind):
-        return _look(kind.storage_type, outermost=outermost)
+        dtype, shape, media = _look(kind.storage_type, outermost=outermost)
+        if kind.extension_name == "arrow.fixed_shape_tensor" and kind.permutation is None:
+            shape = (*kind.shape, *shape[1:])
+        return dtype, shape, "json" if kind.extension_name == "arrow.json" else media
     if types.is_fixed_size_list(kind):
         dtype, shape, media = _look(kind.value_type, outermost=False)
         return dtype, (kind.list_size, *shape), media
@@ -107,6 +119,37 @@ def plain(array: pa.Array) -> pa.Array:
     return array
 
 
+def reshaped(name: str, array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, dict[int, str]]:
+    """Turn lists of any length into lists of fixed size.
+
+    Args:
+        name: The feature's name.
+        array: (n,) lists of lists.
+        kind: The type to give them.
+
+    Returns:
+        The array; and the rows whose lists have other sizes, which are null in it, with the reason.
+    """
+    import pyarrow as pa
+
+    array = plain(array)
+    try:
+        return array.cast(kind), {}
+    except pa.ArrowInvalid:
+        ones = [_cast_one(array.slice(row, 1), kind) for row in range(len(array))]
+    odd = {row: f"{name!r} has not the shape of {kind}" for row, one in enumerate(ones) if one is None}
+    return pa.concat_arrays([pa.nulls(1, kind) if one is None else one for one in ones]), odd
+
+
+def _cast_one(array: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    import pyarrow as pa
+
+    try:
+        return array.cast(kind)
+    except pa.ArrowInvalid:
+        return None
+
+
 def column_of(feature: Feature, array: pa.Array) -> Column:
     """Turn an array into a column.
 
@@ -135,8 +178,8 @@ def _lists(feature: Feature, array: pa.Array, present: Mask | None) -> Column:
         values, inner = _bytes(flat)
         return Column(values, _list_offsets(array), inner, present)
     if feature.ragged:
-        return Column(_fixed(feature, flat, feature.row_shape), _list_offsets(array), present=present)
-    found = _fixed(feature, flat, feature.row_shape, flattened=1)
+        return Column(_fixed(feature, flat), _list_offsets(array), present=present)
+    found = _fixed(feature, flat)
     if array.null_count:
         out = np.full((len(array), *feature.row_shape), _fill(feature), feature.numpy_dtype)
         out[_present(array)] = found
@@ -144,12 +187,13 @@ def _lists(feature: Feature, array: pa.Array, present: Mask | None) -> Column:
     return Column(found, present=present)
 
 
-def _fixed(feature: Feature, flat: pa.Array, shape: tuple[int, ...], flattened: int = 0) -> Array:
+def _fixed(feature: Feature, flat: pa.Array) -> Array:
     """Return the numbers of nested lists of fixed size."""
-    for _ in shape[flattened:]:
+    from pyarrow import types
+
+    while types.is_nested(flat.type):
         flat = plain(flat.flatten())
-    numbers = _numbers(feature, flat)
-    return numbers.reshape(-1, *shape)
+    return _numbers(feature, flat).reshape(-1, *feature.row_shape)
 
 
 def _numbers(feature: Feature, array: pa.Array) -> Array:

@@ -9,7 +9,6 @@ from 0 in their file. Files of 0 bytes or 0 rows are read as empty; a file witho
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,21 +16,21 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from datafeed.converters.arrow import column_of, feature_of, plain, unfit_rows
+from datafeed.converters.batches import CHUNK_NBYTES, Reading, chunks_of
 from datafeed.converters.files import Files
+from datafeed.converters.leaves import Leaf, dig
 from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
-from datafeed.converters.parquet_facts import Facts, Leaf, dig, facts_of
+from datafeed.converters.parquet_facts import Facts, facts_of
 from datafeed.converters.source import Chunk, OnBad, Stamp, Unit, Where
-from datafeed.errors import BadItem, EmptySource, SchemaError, SourceError
-from datafeed.infer import image_media
-from datafeed.schema import Feature, Schema
+from datafeed.converters.tables import Wanted, columns_of, notes_of
+from datafeed.errors import BadItem, EmptySource, SourceError
+from datafeed.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SUFFIXES = (".parquet", ".pq")
-CHUNK_NBYTES = 4 * 2**20
 CHUNK_ROWS = 65_536
 READ_NBYTES = 2**20  # of a remote file, beside the columns, which Arrow asks for as a whole
 UNEVEN_ROWS = 4096  # where values differ in size, those to come are unknown: a dictionary's count once in the footer
@@ -44,7 +43,7 @@ class Parquet:
 
     Args:
         path: A file, a folder or a pattern, a path or URL; or several.
-        asked: How it is read; `int64_lists` counts here.
+        asked: How it is read; `int64_lists` and `columns` count here.
     """
 
     kind: ClassVar[str] = "parquet"
@@ -57,7 +56,8 @@ class Parquet:
 
     def options(self) -> dict[str, object]:
         """Return what shapes the output."""
-        return {"int64_lists": self.asked.int64_lists}
+        options: dict[str, object] = {"int64_lists": self.asked.int64_lists}
+        return {**options, "columns": list(self.asked.columns)} if self.asked.columns else options
 
     @cached_property
     def _files(self) -> list[tuple[Stamp, Facts | str]]:
@@ -66,7 +66,7 @@ class Parquet:
         found = files.listed(self.path, SUFFIXES)
         if not found:
             raise EmptySource(f"{shown(self.path)}: no file ends in {', '.join(SUFFIXES)}")
-        return [(file, facts_of(files, file.path)) for file in found if file.nbytes]
+        return [(file, facts_of(files, file.path, self.asked.columns)) for file in found if file.nbytes]
 
     @property
     def _good(self) -> list[tuple[Stamp, Facts]]:
@@ -79,81 +79,35 @@ class Parquet:
             SourceError: No file can be read, the files' columns differ, or no feature holds one of them.
             EmptySource: There is no row.
         """
-        return Schema([feature for feature, _ in self._columns])
+        return Schema([column.feature for column in self._columns])
 
     @cached_property
-    def _columns(self) -> list[tuple[Feature, tuple[str, ...]]]:
-        """Return the features, with the fields that lead to each; a worker gets them with the source."""
+    def _columns(self) -> list[Wanted]:
+        """Return what becomes of the columns; a worker gets it with the source."""
         units = self.units()
         if not self._good:
             raise SourceError(
                 f"no parquet file can be read; the first is {units[0].files[0].path!r}: {units[0].detail}"
             )
-        leaves = self._leaves()
-        if not leaves:
-            raise SourceError(f"{shown(self._good[0][0].path)}: its columns hold nothing but nulls")
-        try:
-            columns = [(self._feature(leaf), leaf.path) for leaf in leaves.values()]
-            Schema([feature for feature, _ in columns])
-        except SchemaError as exc:
-            raise SourceError(f"{shown(self._good[0][0].path)}: {exc}") from exc
-        return columns
+        return columns_of(self._good, self.asked, self._heads)
 
-    def _leaves(self) -> dict[str, Leaf]:
-        """Return the columns that any file fills, which must agree."""
-        leaves: dict[str, Leaf] = {}
-        first, facts = self._good[0]
-        for file, other in self._good:
-            if set(other.leaves) != set(facts.leaves):
-                odd = min(set(other.leaves) ^ set(facts.leaves))
-                has, lacks = (file, first) if odd in other.leaves else (first, file)
-                raise SourceError(
-                    f"the files' columns differ: {shown(has.path)} has {odd!r}, {shown(lacks.path)} lacks it: convert "
-                    "them apart, or write them alike"
-                )
-            for name, leaf in other.leaves.items():
-                known = leaves.setdefault(name, leaf)
-                if known.empty:
-                    leaves[name] = leaf
-                elif not leaf.empty and leaf.plain_kind != known.plain_kind:
-                    raise SourceError(
-                        f"the files' columns differ: {name!r} is {leaf.kind} in {shown(file.path)} and {known.kind} in "
-                        "a file before it: cast one of them"
-                    )
-        return {name: leaf for name in facts.leaves if not (leaf := leaves[name]).empty}
-
-    def _feature(self, leaf: Leaf) -> Feature:
-        optional = any(facts.may_lack(leaf.name) for _, facts in self._good)
-        made = feature_of(leaf.name, leaf.kind, optional=optional, int64_lists=self.asked.int64_lists)
-        if made.dtype != "bytes" or made.shape or not self._is_image(leaf):
-            return made
-        name = leaf.name.removesuffix(".bytes") if leaf.of_image else leaf.name
-        return Feature(name, "bytes", "bytes", media="image", optional=optional)
-
-    def _is_image(self, leaf: Leaf) -> bool:
-        """Whether the first values there are are all images."""
+    def _heads(self, leaf: Leaf) -> list[bytes]:
+        """Return the first bytes of the first values there are."""
         for file, facts in self._good:
             if any(facts.rows) and not facts.leaves[leaf.name].empty:
                 group = int(np.flatnonzero(facts.rows)[0])
-                batch = next(_batches(self.asked.files, file.path, group, _SNIFFED_ROWS, [leaf.path[0]]))
+                batch = next(_batches(self.asked.files, file.path, group, _SNIFFED_ROWS, [leaf]))
                 heads = [value[:16] for value in dig(batch, leaf.path).to_pylist() if value is not None]
                 if heads:
-                    return all(map(image_media, heads))
-        return False
+                    return heads
+        return []
 
     def notes(self) -> Sequence[str]:
         """Say what was left out."""
-        if not self._good:
-            return []
-        filled = self._leaves()
-        lost = [name for name in self._good[0][1].leaves if name not in filled]
-        notes = [f"left out, as it holds nothing but nulls: {shown(name)}" for name in lost]
+        notes = list(notes_of(self._good, self.asked))
         empty = len(self.asked.files.listed(self.path, SUFFIXES)) - len(self._files)
         if empty:
             notes.append(f"{empty} of the files ha{'s' if empty == 1 else 've'} 0 bytes")
-        parts = {part for file, _ in self._files for part in _partitions(file.path)}
-        if parts:
-            notes.append(f"in the names of folders only, and not in the samples: {shown(', '.join(sorted(parts)))}")
         return notes
 
     def units(self) -> Sequence[Unit]:
@@ -168,7 +122,7 @@ class Parquet:
             if isinstance(facts, str):
                 units.append(Unit(file.path, file.nbytes, (file,), facts))
             else:
-                units += _groups(file, facts)
+                units += _groups(file, facts, self.asked.columns)
         if not units:
             raise EmptySource(f"{shown(self.path)}: no parquet file has a row")
         return units
@@ -186,71 +140,37 @@ class Parquet:
             raise BadItem(shown(path), unit.detail)
         assert isinstance(unit.detail, tuple)
         group, start, rows = unit.detail
-        columns = self._columns
+        files = self.asked.files
+        reading = Reading(path, files, self._columns, on_bad)
+        leaves = [column.leaf for column in self._columns]
         try:
-            for batch in _batches(self.asked.files, path, group, rows):
-                for part in _parts(batch):
-                    arrays = {feature: dig(part, way) for feature, way in columns}
-                    yield from _chunk(arrays, (path, start), on_bad)
-                    start += len(part)
+            for batch in _batches(files, path, group, rows, leaves):
+                yield from chunks_of(reading, batch, start)
+                start += len(batch)
         except (OSError, pa.ArrowException) as exc:
             raise BadItem(f"{shown(path)}:{start}", f"row group {group} cannot be read: {exc}") from exc
 
 
-def _partitions(path: str) -> set[str]:
-    """Return the names of columns that stand in the names of folders, as `year=2024`."""
-    folders = os.path.dirname(path).split("/")
-    return {folder.partition("=")[0] for folder in folders if "=" in folder}
-
-
-def _groups(file: Stamp, facts: Facts) -> Iterator[Unit]:
+def _groups(file: Stamp, facts: Facts, columns: Sequence[str]) -> Iterator[Unit]:
     """Yield a unit per row group; its detail is (group, its first row, rows to read at a time)."""
     start = 0
     for group, (rows, nbytes) in enumerate(zip(facts.rows, facts.nbytes, strict=True)):
         if rows:
-            most = CHUNK_ROWS if all(leaf.width for leaf in facts.leaves.values()) else UNEVEN_ROWS
+            most = (
+                CHUNK_ROWS
+                if all(leaf.width for leaf in facts.leaves.values() if leaf.is_wanted(columns))
+                else UNEVEN_ROWS
+            )
             at_once = max(min(CHUNK_NBYTES * rows // nbytes, most), 1)
             yield Unit(f"{file.path}#{group}", nbytes, (file,), (group, start, at_once))
         start += rows
 
 
-def _batches(
-    files: Files, path: str, group: int, rows: int, columns: list[str] | None = None
-) -> Iterator[pa.RecordBatch]:
+def _batches(files: Files, path: str, group: int, rows: int, leaves: Sequence[Leaf]) -> Iterator[pa.RecordBatch]:
     from pyarrow.parquet import ParquetFile
 
+    columns = [".".join(leaf.path[:-1] if leaf.of_file else leaf.path) for leaf in leaves]
     # Opened here, as Arrow takes no name that is not UTF-8.
     with files.open(path, read_ahead=READ_NBYTES) as raw, ParquetFile(raw, pre_buffer=True) as file:
         # A worker has one core; Arrow's own threads would only add to those of the other workers.
         yield from file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False)
-
-
-def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    rows = max(CHUNK_NBYTES * len(batch) // max(batch.nbytes, 1), 1)
-    for start in range(0, len(batch), rows):
-        yield batch.slice(start, rows)
-
-
-def _chunk(arrays: dict[Feature, pa.Array], place: tuple[str, int], on_bad: OnBad) -> Iterator[Chunk]:
-    path, start = place
-    count = len(next(iter(arrays.values())))
-    bad: dict[int, str] = {}
-    for feature, array in arrays.items():
-        bad = {**unfit_rows(feature, array), **bad}
-    for row in sorted(bad):
-        on_bad(BadItem(f"{shown(path)}:{start + row}", bad[row], _as_text(arrays, row)))
-    rows = np.delete(np.arange(count), list(bad))
-    if not len(rows):
-        return
-    if bad:
-        arrays = {feature: array.take(rows) for feature, array in arrays.items()}
-    columns = {feature.name: column_of(feature, array) for feature, array in arrays.items()}
-    yield Chunk(columns, len(rows), where=lambda row: f"{shown(path)}:{start + int(rows[row])}")
-
-
-def _as_text(arrays: dict[Feature, pa.Array], row: int) -> bytes:
-    """Return a row for quarantine, as Python writes it."""
-    ones = {feature: plain(array.slice(row, 1)) for feature, array in arrays.items()}
-    texts = {feature for feature in ones if feature.dtype == "utf8" and not feature.shape}
-    values = {feature.name: one.cast("binary") if feature in texts else one for feature, one in ones.items()}
-    return repr({name: one.to_pylist()[0] for name, one in values.items()}).encode()
