@@ -268,4 +268,5 @@ def _report(
         workers=run.workers,
         resumed=resumed,
         notes=made.notes,
+        new_records=meter.new_records,
     )

@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import ClassVar, TextIO
 
 from datafeed.converters.files import Files
-from datafeed.converters.names import FirstBad, shown
+from datafeed.converters.names import FirstBad, base_name, shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.rows import chunk_of
 from datafeed.converters.source import Chunk, OnBad, Stamp, Unit, Where
@@ -277,11 +277,11 @@ def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
 
 
 def _delimiter(path: str, header: str) -> str:
-    if path.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tsv"):
+    if base_name(path).lower().removesuffix(".gz").removesuffix(".zst").endswith(".tsv"):
         return "\t"
     bare = re.sub(r'"[^"]*"', "", header)
     return max(",;|\t", key=bare.count)
 
 
 def _unit(file: Stamp) -> Unit:
-    return Unit(file.path, file.nbytes * (4 if file.path.lower().endswith((".gz", ".zst")) else 1), (file,))
+    return Unit(file.path, file.nbytes * (4 if base_name(file.path).lower().endswith((".gz", ".zst")) else 1), (file,))

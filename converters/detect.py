@@ -17,7 +17,7 @@ from datafeed.converters import remote
 from datafeed.converters.files import Files
 from datafeed.converters.kinds import KINDS
 from datafeed.converters.listing import Walk, list_files, refuse_zstd
-from datafeed.converters.names import shown
+from datafeed.converters.names import base_name, shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.record_pieces import is_plain
 from datafeed.converters.source import Source, Where, each
@@ -33,6 +33,9 @@ _LOOK_FILES = 2000
 _LOOK_CONTENTS = 20
 _HEAD_NBYTES = 4096
 _MARK_NBYTES = 2**16
+_MANIFEST = "dataset.json"
+_MANIFEST_NBYTES = 2**30  # its last fields tell whose it is
+_OURS = b'"format":"datafeed"'
 _UNPACKED_ONLY = ("parquet", "tfrecord")
 
 
@@ -55,28 +58,26 @@ def open_source(path: Where, kind: str | None, options: SourceOptions) -> Source
     """
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"unknown kind of source {kind!r}; there are {', '.join(KINDS)}")
-    for one in each(path):
-        _refuse_converted(one, options.files)
     files = list(islice(_files(path, options), _LOOK_FILES))
+    for one in each(path):
+        _refuse_converted(one, files, options.files)
     kind = _detect(path, files, options.files) if kind is None else kind
     if kind in _UNPACKED_ONLY:
         _refuse_zstd(path, files, kind, options.files)
     return KINDS[kind].open(path, options)
 
 
-def _refuse_converted(path: str, files: Files) -> None:
-    if local_path(path) is None and not files.is_folder(path):
-        return
-    manifest = path if os.path.basename(path) == "dataset.json" else os.path.join(path, "dataset.json")
-    if local_path(path) is not None and not os.path.isfile(manifest):
-        return
-    try:
-        ours = b'"format":"datafeed"' in files.head(manifest, 2**30)
-    except FileNotFoundError:
-        return
-    if ours:
+def _refuse_converted(path: str, names: list[str], files: Files) -> None:
+    """Refuse a dataset of ours, told by the dataset.json that stands in the folder or is named itself."""
+    if local_path(path) is None:
+        found = min((name for name in names if base_name(name) == _MANIFEST), key=len, default="")
+    else:
+        found = path if os.path.basename(path) == _MANIFEST else os.path.join(path, _MANIFEST)
+        found = found if os.path.isfile(found) else ""
+    if found and _OURS in files.head(found, _MANIFEST_NBYTES):
         raise SourceError(
-            f"{shown(path)} is a converted dataset already, says its dataset.json: load it, or convert raw data"
+            f"{shown(path)} is a converted dataset already, says its dataset.json: load it, make another of it with "
+            "`datafeed map`, or convert raw data"
         )
 
 
@@ -109,7 +110,7 @@ def _marked(names: list[str], files: Files) -> str | None:
     for name in names:
         for kind, known in KINDS.items():
             for mark, begins in known.marks:
-                if os.path.basename(name) == mark and _is_file(name) and begins in files.head(name, _MARK_NBYTES):
+                if base_name(name) == mark and _is_file(name) and begins in files.head(name, _MARK_NBYTES):
                     return kind
     return None
 
@@ -140,7 +141,7 @@ def _suffixes(files: list[str]) -> str:
 
 
 def _kind_by_name(path: str) -> str | None:
-    name = os.path.basename(path).lower()
+    name = base_name(path).lower()
     bare = next((name.removesuffix(suffix) for suffix in _ZSTD if name.endswith(suffix)), name)
     kind = next((kind for kind, known in KINDS.items() if bare.endswith(known.suffixes)), None)
     return "tfrecord" if kind is None and NAMES.search(bare) else kind

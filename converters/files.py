@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
 from datafeed.converters import listing, remote
-from datafeed.converters.names import shown
+from datafeed.converters.names import base_name, shown
 from datafeed.converters.source import Stamp, Where, each
 from datafeed.errors import SourceChanged, SourceError
 from datafeed.storage import local_path
@@ -144,7 +144,7 @@ class Files:
             yield name
             return
         with tempfile.TemporaryDirectory(prefix="datafeed-") as folder:
-            copy = os.path.join(folder, os.path.basename(file.path) or "file")
+            copy = os.path.join(folder, base_name(file.path) or "file")
             with self.open(file.path) as source, open(copy, "wb") as target:
                 shutil.copyfileobj(source, target, READ_AHEAD_NBYTES)
             yield copy
@@ -160,11 +160,11 @@ class Files:
         """
         for file in files if len(files) <= _ASKED_AGAIN else [file for file in files if local_path(file.path)]:
             try:
-                found = remote.stamp(file.path, self.storage_options) if _far(file) else listing.looked_at(file.path)
+                found = remote.difference(file, self.storage_options) if _far(file) else listing.difference(file)
             except FileNotFoundError as exc:
                 raise SourceChanged(f"{shown(file.path)} was listed, and is gone: {_NEXT}") from exc
-            if found != file:
-                raise _changed(file, f"{found.nbytes} and {found.version}")
+            if found:
+                raise _changed(file, found)
 
 
 _ASKED_AGAIN = 4

@@ -99,6 +99,7 @@ KINDS = {
     "tfrecord": Kind(
         "tfrecord:TFRecords",
         "TFRecord files of Example or SequenceExample, plain, gzip or zlib",
+        (".tfrecord", ".tfrecords", ".tfrec", ".record"),
         options=("--int64-lists",),
     ),
 }

@@ -24,15 +24,24 @@ def stamp(path: str) -> Stamp:
         SourceError: It cannot be looked at.
     """
     try:
-        return looked_at(path)
+        return _looked_at(path)
     except OSError as exc:
         raise SourceError(f"cannot look at {shown(path)}: {exc.strerror}; {NEXT}") from exc
 
 
-def looked_at(path: str) -> Stamp:
-    """Return a file's size and time of change, or raise what the system does."""
+def _looked_at(path: str) -> Stamp:
     found = os.stat(path)
     return Stamp(path, found.st_size, found.st_mtime_ns)
+
+
+def difference(file: Stamp) -> str:
+    """Return how a file differs from its stamp; nothing where it does not.
+
+    Raises:
+        FileNotFoundError: It is gone.
+    """
+    found = _looked_at(file.path)
+    return "" if found == file else f"{found.nbytes} and {found.version}"
 
 
 def read_head(path: str, nbytes: int) -> bytes:

@@ -23,6 +23,16 @@ def shown(name: str | tuple[str, ...]) -> str:
     return name if name.isprintable() else repr(name)
 
 
+def base_name(path: str) -> str:
+    """Return the last part of a path or URL: of a chained URL that of its first link, without a query."""
+    head, chain, _ = path.partition("::")
+    if chain and "://" in head:
+        path = head
+    if path.startswith(("http://", "https://")):
+        path = path.partition("?")[0]
+    return os.path.basename(path.rstrip("/"))
+
+
 @dataclass(slots=True)
 class FirstBad:
     """Keep the first bad item of a first pass, which reports none, for a message that nothing good was found."""

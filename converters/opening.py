@@ -12,7 +12,7 @@ from datafeed.converters.destination import check_apart
 from datafeed.converters.detect import open_source
 from datafeed.converters.function import Called
 from datafeed.converters.listing import Walk
-from datafeed.converters.names import shown
+from datafeed.converters.names import base_name, shown
 from datafeed.converters.select import Selected
 from datafeed.converters.settings import ConvertOptions
 from datafeed.converters.shuffle import Shuffled
@@ -124,7 +124,7 @@ def _folders(raw: RawData, options: ConvertOptions) -> Mapping[str, str]:
     found = remote.folders(path, options.storage_options or {}) if far else Walk().folder(path)[1]
     if not found:
         raise SourceError(f"split: no folder in {shown(path)}: expected such as train and val")
-    return {os.path.basename(folder.rstrip("/")): folder for folder in found}
+    return {base_name(folder): folder for folder in found}
 
 
 def one(found: Mapping[str, tuple[Source, str]]) -> tuple[Source, str]:

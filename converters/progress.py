@@ -69,6 +69,11 @@ class Meter:
         """Time since it was made."""
         return self._clock() - self._start
 
+    @property
+    def new_records(self) -> int:
+        """Records that this run wrote."""
+        return self.records - self._before[0]
+
     def resume(self, records: int, raw: int, stored: int, *, shards: int, done: int) -> None:
         """Begin with what an earlier run wrote; it does not count for the rates."""
         self.records, self.raw, self.stored, self.shards, self.done = records, raw, stored, shards, done
@@ -94,6 +99,6 @@ class Meter:
         passed = max(seconds, 1e-9)
         gone = self.done - self._done_before
         eta = 0.0 if final else seconds * (self._total - self.done) / gone if gone else None
-        records, raw = self.records - self._before[0], self.raw - self._before[1]
+        records, raw = self.new_records, self.raw - self._before[1]
         counts = self.records, self.raw, self.stored, self.shards
         return Progress(*counts, seconds, records / passed, raw / passed, eta)

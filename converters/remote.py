@@ -6,6 +6,7 @@ import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO, NoReturn, cast
 
 from datafeed.converters.braces import expand
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 Options = Mapping[str, object]
 _WILD = "*?["
+_UNKNOWN = 0
 _VERSIONS = ("ETag", "etag", "LastModified", "last_modified", "mtime", "updated", "CRC", "created")
 
 
@@ -108,12 +110,41 @@ def stamp(url: str, options: Options) -> Stamp:
         return _stamp(url, fs.info(name))
 
 
+def difference(file: Stamp, options: Options) -> str:
+    """Return how a file differs from its stamp; nothing where it does not.
+
+    A listing and a question for one file may tell different facts of it: one that both tell must be the same.
+
+    Raises:
+        FileNotFoundError: It is gone.
+        SourceError: It cannot be looked at.
+    """
+    with _errors(file.path):
+        fs, name = _file_system(file.path, options)
+        fs.invalidate_cache()
+        info = fs.info(name)
+        nbytes, versions = _stamp(file.path, info).nbytes, _versions(info)
+        if nbytes == file.nbytes and (file.version in versions or _UNKNOWN in {file.version, *versions}):
+            return ""
+        return f"{nbytes} and {versions[0]}"
+
+
 def _stamp(url: str, info: Mapping[str, object]) -> Stamp:
     size = info.get("size")
     if not isinstance(size, int):
         raise SourceError(f"{shown(url)}: its server does not tell its size: fetch it, and name the file")
-    version = next((str(info[name]) for name in _VERSIONS if info.get(name)), "")
-    return Stamp(url, size, int.from_bytes(hashlib.sha256(version.encode()).digest()[:6]))
+    return Stamp(url, size, _versions(info)[0])
+
+
+def _versions(info: Mapping[str, object]) -> list[int]:
+    """Return a number for each fact that tells a version of a file, the surest first."""
+    known = [f"{name.lower()} {_plain(info[name])}" for name in _VERSIONS if info.get(name)]
+    return [int.from_bytes(hashlib.sha256(text.encode()).digest()[:6]) for text in known] or [_UNKNOWN]
+
+
+def _plain(value: object) -> object:
+    """Return a time as seconds, which some file systems give in a listing and as a datetime elsewhere."""
+    return value.timestamp() if isinstance(value, datetime) else value
 
 
 def head(url: str, nbytes: int, options: Options) -> bytes:

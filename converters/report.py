@@ -28,6 +28,7 @@ class ConvertReport:
         workers: How many processes encoded.
         resumed: Shards that an earlier run had finished.
         notes: What a person should know about the source.
+        new_records: Records that this run wrote.
         parts: Where the data is split, each part's own report, by name.
     """
 
@@ -45,6 +46,7 @@ class ConvertReport:
     workers: int
     resumed: int
     notes: tuple[str, ...] = ()
+    new_records: int = 0
     parts: Mapping[str, ConvertReport] = field(default_factory=dict)
 
     @property
@@ -80,5 +82,6 @@ def joined(dest: str, parts: Mapping[str, ConvertReport]) -> ConvertReport:
         workers=max(report.workers for report in all_of),
         resumed=sum(report.resumed for report in all_of),
         notes=tuple(dict.fromkeys(note for report in all_of for note in report.notes)),
+        new_records=sum(report.new_records for report in all_of),
         parts=dict(parts),
     )

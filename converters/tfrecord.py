@@ -9,7 +9,6 @@ packed one is read as one unit. Packing is told by the content.
 
 from __future__ import annotations
 
-import os
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ from typing import ClassVar
 from datafeed.converters.examples import Places, Reader, sound_rows
 from datafeed.converters.files import Files, open_failed
 from datafeed.converters.listing import refuse_zstd
-from datafeed.converters.names import FirstBad, shown
+from datafeed.converters.names import FirstBad, base_name, shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.record_pieces import (
     Piece,
@@ -82,7 +81,7 @@ class TFRecords:
             found = files.listed(path, ("",))
             picked = found
             if files.is_folder(path):
-                picked = [file for file in found if NAMES.search(os.path.basename(file.path))]
+                picked = [file for file in found if NAMES.search(base_name(file.path))]
                 picked = picked or [file for file in found if is_plain(files.head(file.path, HEAD_NBYTES))]
             chosen += picked
             others += len(found) - len(picked)

@@ -27,6 +27,8 @@ from datafeed.errors import (
 # Imported when asked for. Each module is light itself and imports what it runs inside its command.
 _COMMANDS = {
     "convert": "datafeed.commands.convert",
+    "sources": "datafeed.commands.sources",
+    "map": "datafeed.commands.map",
     "info": "datafeed.commands.info",
     "head": "datafeed.commands.head",
     "verify": "datafeed.commands.verify",
