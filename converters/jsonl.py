@@ -11,24 +11,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from datafeed.converters.files import Files, open_failed
+from datafeed.converters.files import Files
+from datafeed.converters.lines import line_units, lines_of
 from datafeed.converters.names import FirstBad, shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.rows import chunk_of
-from datafeed.converters.source import Chunk, OnBad, Stamp, Unit, Where
-from datafeed.converters.unpack import PACKED_ERRORS, unpacked
+from datafeed.converters.source import Chunk, OnBad, Unit, Where
 from datafeed.errors import BadItem, ConfigError, EmptySource
-from datafeed.packing import packing
 from datafeed.schema import Feature, Schema, stored
 
 SUFFIXES = tuple(f".{name}{packed}" for name in ("jsonl", "ndjson", "json") for packed in ("", ".gz", ".zst"))
 
-_UNIT_NBYTES = 8_000_000
 _CHUNK_ROWS = 4096
 
 
@@ -69,7 +67,7 @@ class JsonLines:
         rows = 0
         bad = FirstBad()
         for unit in self.units():
-            for _, sample in _samples(self.asked.files, unit, bad):
+            for _, sample in samples_of(self.asked.files, unit, bad):
                 rows += 1
                 for name, value in sample.items():
                     kinds.setdefault(name, _Kind()).add(value)
@@ -102,14 +100,7 @@ class JsonLines:
         found = files.listed(self.path, SUFFIXES)
         if not found:
             raise EmptySource(f"{shown(self.path)}: no file ends in {', '.join(SUFFIXES)}")
-        units = []
-        for file in found:
-            try:
-                packed = packing(files.head(file.path, 4)) in ("gzip", "zstd")
-                units += [_whole(file)] if packed else list(_ranges(files, file))
-            except OSError as exc:
-                raise open_failed(file.path, exc) from exc
-        return units
+        return [unit for file in found for unit in line_units(files, file)]
 
     def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
         """Read one unit, some thousand lines at a time."""
@@ -117,7 +108,7 @@ class JsonLines:
         texts = {feature.name for feature in schema if feature.media == "json"}
         lines: list[int] = []
         samples: list[Mapping[str, object]] = []
-        for line, found in _samples(self.asked.files, unit, on_bad):
+        for line, found in samples_of(self.asked.files, unit, on_bad):
             sample = {
                 name: json.dumps(value) if name in texts and value is not None else value
                 for name, value in found.items()
@@ -186,10 +177,16 @@ class _Kind:
         return "utf8", (), "json"
 
 
-def _samples(files: Files, unit: Unit, on_bad: OnBad) -> Iterator[tuple[int, dict[str, object]]]:
-    """Yield (line number, flat object) of the lines of a unit."""
+def samples_of(files: Files, unit: Unit, on_bad: OnBad) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield (line number, flat object) of the lines of a unit.
+
+    Args:
+        files: What reaches its file.
+        unit: What `line_units` made.
+        on_bad: What to do with a line that is no object.
+    """
     path = shown(unit.files[0].path)
-    for line, data in _lines(files, unit, on_bad):
+    for line, data in lines_of(files, unit, on_bad):
         if not data.strip():
             continue
         try:
@@ -241,46 +238,3 @@ def _flatten(prefix: str, found: Mapping[str, object], out: dict[str, object]) -
 
 def _is_text(name: str) -> bool:
     return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
-
-
-def _whole(file: Stamp) -> Unit:
-    return Unit(file.path, 4 * file.nbytes, (file,), (0, -1, 1))
-
-
-def _ranges(files: Files, file: Stamp) -> Iterator[Unit]:
-    """Cut a file at line ends; each unit's detail is (start, end, its first line's number)."""
-    start, line = 0, 1
-    with files.open(file.path) as text:
-        while start < file.nbytes:
-            data = text.read(_UNIT_NBYTES)
-            data += text.readline()
-            if not data:
-                break
-            yield Unit(f"{file.path}:{line}", len(data), (file,), (start, start + len(data), line))
-            start += len(data)
-            line += data.count(b"\n")
-
-
-def _lines(files: Files, unit: Unit, on_bad: OnBad) -> Iterator[tuple[int, bytes]]:
-    assert isinstance(unit.detail, tuple)
-    start, end, first = unit.detail
-    path = unit.files[0].path
-    try:
-        with files.open(path) as plain:
-            if end < 0:
-                with unpacked(plain) as text:
-                    yield from _stripped(text, first)
-                return
-            plain.seek(start)
-            yield from enumerate(plain.read(end - start).removeprefix(_bom(start)).split(b"\n"), first)
-    except PACKED_ERRORS as exc:
-        on_bad(BadItem(shown(path), f"the rest of it cannot be read: {exc}"))
-
-
-def _bom(start: int) -> bytes:
-    return b"\xef\xbb\xbf" if start == 0 else b""
-
-
-def _stripped(file: Iterable[bytes], first: int) -> Iterator[tuple[int, bytes]]:
-    for line, data in enumerate(file, first):
-        yield line, data.removeprefix(_bom(line - first))

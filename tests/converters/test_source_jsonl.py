@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from source_contract import Row, SourceContract, rows_of
 
-from datafeed.converters import jsonl
+from datafeed.converters import lines
 from datafeed.converters.jsonl import JsonLines
 from datafeed.converters.options import SourceOptions
 from datafeed.errors import BadItem, ConfigError, EmptySource
@@ -172,10 +172,10 @@ def test_integers_that_a_float_column_would_round_are_bad_items(tmp_path: Path) 
 @pytest.mark.parametrize("nbytes", [1, 30, 100, 10**6])
 def test_units_are_cut_at_line_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
     """No line is lost or doubled, and bad ones keep their numbers."""
-    monkeypatch.setattr(jsonl, "_UNIT_NBYTES", nbytes)
-    lines = [json.dumps({"x": number, "pad": "é" * (number % 9)}) for number in range(40)]
-    lines[25] = "broken"
-    (tmp_path / "t.jsonl").write_text("\ufeff" + "\n".join(lines), encoding="utf-8")
+    monkeypatch.setattr(lines, "UNIT_NBYTES", nbytes)
+    texts = [json.dumps({"x": number, "pad": "é" * (number % 9)}) for number in range(40)]
+    texts[25] = "broken"
+    (tmp_path / "t.jsonl").write_text("\ufeff" + "\n".join(texts), encoding="utf-8")
     rows, bad = read(tmp_path)
     assert [row["x"] for row in rows] == [number for number in range(40) if number != 25]
     assert [item.where for item in bad] == [f"{tmp_path / 't.jsonl'}:26"]
