@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from datafeed.converters.journal import JOURNAL, PLAN_NAME, Finished, read_plan
+from datafeed.converters.journal import JOURNAL, Finished, read_plan
 from datafeed.converters.lock import LOCK_NAME
 from datafeed.converters.plan import differences
 from datafeed.errors import ConfigError, DatasetNotFound, OutputDiffers, ShardMissing
 from datafeed.header import DatasetHeader
 from datafeed.localstore import LocalStore
-from datafeed.manifest import Manifest, read_manifest
+from datafeed.manifest import PLAN_NAME, Manifest, read_manifest
 from datafeed.sizes import counted, some
 from datafeed.storage import Store, local_path
 

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 
 from datafeed.footer import Place, read_footer
 from datafeed.header import DatasetHeader, Fields, canonical
+from datafeed.manifest import PLAN_NAME
 from datafeed.seektable import BlockColumns
 from datafeed.shard import ShardInfo, read_info, shard_name
 from datafeed.storage import Store
 
 JOURNAL = "journal"
-PLAN_NAME = f"{JOURNAL}/plan.json"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,15 +22,25 @@ from datafeed.errors import (
     OutputDiffers,
     RecordTooLarge,
 )
+from datafeed.footer import read_footer
 from datafeed.frames import zstd_version
 from datafeed.framing import FRAMING_NBYTES, LARGEST_NBYTES
 from datafeed.header import canonical, make_header
 from datafeed.infer import infer_schema
-from datafeed.manifest import INDEX_NAME, MANIFEST_NAME, Manifest, check_name, read_manifest
+from datafeed.manifest import (
+    INDEX_NAME,
+    MANIFEST_NAME,
+    PLAN_NAME,
+    Manifest,
+    check_name,
+    how_to_finish,
+    read_manifest,
+)
 from datafeed.packing import packing
+from datafeed.rebuild import shard_numbers
 from datafeed.schema import Schema
 from datafeed.seektable import BlockColumns
-from datafeed.shard import ShardInfo
+from datafeed.shard import ShardInfo, shard_name
 from datafeed.sizes import counted
 from datafeed.storage import Store
 
@@ -59,7 +69,7 @@ def index_foreign(store: Store, *, schema: Schema | None = None, block_size: int
         NotAShard: A file is compressed, or named as a TFRecord file while it holds something else.
         CorruptRecord: A record is damaged or cut; with `shard` (the file), `record` and `offset`.
         RecordTooLarge: A record passes 2**31 - 1 bytes.
-        OutputDiffers: A converted dataset stands there.
+        OutputDiffers: A converted dataset stands there, or a part of one.
         OutputError: The index cannot be written.
     """
     _refuse_converted(store)
@@ -87,9 +97,19 @@ def _refuse_converted(store: Store) -> None:
     try:
         codec = read_manifest(store).codec
     except (DatasetNotFound, CorruptData):
+        if store.exists(PLAN_NAME) or any(_is_shard(store, shard_name(number)) for number in shard_numbers(store)):
+            raise OutputDiffers(f"{store.url} holds {how_to_finish(store, store.names())}") from None
         return
     if codec != "none":
         raise OutputDiffers(f"a converted dataset stands at {store.url}: `datafeed index --rebuild` renews its index")
+
+
+def _is_shard(store: Store, name: str) -> bool:
+    try:
+        read_footer(store, name)
+    except CorruptData:
+        return False
+    return True
 
 
 def _is_tfrecord(store: Store, name: str) -> bool:

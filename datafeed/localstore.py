@@ -116,6 +116,14 @@ class LocalStore:
         except FileNotFoundError:
             return []
 
+    def folders(self) -> list[str]:
+        """List the directories inside (see `Store`)."""
+        try:
+            with os.scandir(self.url) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except FileNotFoundError:
+            return []
+
     def delete(self, name: str) -> None:
         """Delete an object (see `Store`), with the nested directory that it leaves empty."""
         self._files.pop(name, None)

@@ -14,12 +14,15 @@ from datafeed.errors import CorruptIndex, DatasetNotFound, UnsupportedVersion
 from datafeed.header import VERSION, DatasetHeader, Fields, canonical
 from datafeed.schema import Schema
 from datafeed.shard import ShardInfo, read_info, shard_name
+from datafeed.sizes import counted, some
 from datafeed.storage import Store
 
 MANIFEST_NAME = "dataset.json"
 INDEX_NAME = "blocks.idx"
+PLAN_NAME = "journal/plan.json"  # of a conversion that is not committed
 Codec = Literal["zstd", "none"]
 _TOTALS = ("nbytes", "raw_bytes", "records", "skipped")
+_LOOKED_INTO = 16  # folders, for datasets: each is a request
 _NAME_LIMIT = 255  # bytes; what ext4, xfs and others allow
 
 
@@ -143,22 +146,47 @@ def read_manifest(store: Store) -> Manifest:
 
 def _advice(store: Store) -> str:
     try:
-        names = store.names()
+        names, folders = store.names(), store.folders()
     except NotADirectoryError:
         return "it is a file; name the directory that `datafeed convert` wrote"
-    shards = sum(name.startswith("shard-") and name.endswith(".tfrecord.zst") for name in names)
-    if shards:
-        return (
-            f"{shards} shards stand there without {MANIFEST_NAME}: run the same `datafeed convert` again to finish it, "
-            "or `datafeed index --rebuild` if all of them are there"
-        )
+    unfinished = how_to_finish(store, names)
+    if unfinished:
+        return unfinished
+    if store.url.endswith("/journal") and "plan.json" in names:
+        return "it is the journal of an unfinished conversion: name the directory above it"
+    inside = [repr(name) for name in folders[:_LOOKED_INTO] if store.exists(f"{name}/{MANIFEST_NAME}")]
+    return f"there is one in {some(inside)} there: name that folder" if inside else _raw_data(store.url, names, folders)
+
+
+def _raw_data(url: str, names: Sequence[str], folders: Sequence[str]) -> str:
     if any(".tfrecord" in name for name in names):
-        return (
-            f"run `datafeed index {store.url}` to read plain TFRecords in place, or `datafeed convert {store.url} DEST`"
-        )
-    if names:
-        return f"{names[0]!r} and {len(names) - 1} more look like raw data: run `datafeed convert {store.url} DEST`"
+        return f"run `datafeed index {url}` to read plain TFRecords in place, or `datafeed convert {url} DEST`"
+    seen = [repr(name) for name in (*names, *(f"{name}/" for name in folders)) if not name.startswith(".")]
+    if seen:
+        return f"raw data, it seems ({some(seen, 1)}): run `datafeed convert {url} DEST`"
     return "nothing stands there that can be listed; `datafeed convert SOURCE DEST` makes a dataset of raw data"
+
+
+def how_to_finish(store: Store, names: Sequence[str]) -> str:
+    """Tell what to do where shards stand without their manifest, or a conversion was begun.
+
+    Args:
+        store: Where they are.
+        names: The objects there.
+
+    Returns:
+        What stands there and the next step; empty where it is something else.
+    """
+    count = sum(name.startswith("shard-") and name.endswith(".tfrecord.zst") for name in names)
+    shards = counted(count, "shard")
+    if store.exists(PLAN_NAME):
+        return f"an unfinished conversion with {shards} so far: run the same `datafeed convert` again"
+    if not count:
+        return ""
+    return (
+        f"{shards} of a converted dataset without a whole {MANIFEST_NAME}: run `datafeed index --rebuild {store.url}` "
+        "if all of them are there, or else the same `datafeed convert` again"
+    )
 
 
 def check_name(name: str) -> str:

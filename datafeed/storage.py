@@ -89,6 +89,10 @@ class Store(Protocol):
         """List the plain names, sorted; what is nested is listed by a store opened on `url + "/nested"`."""
         ...
 
+    def folders(self) -> list[str]:
+        """List the names of the directories inside, sorted."""
+        ...
+
     def delete(self, name: str) -> None:
         """Delete an object.
 
@@ -229,13 +233,20 @@ class FsspecStore:
 
     def names(self) -> list[str]:
         """List the plain names (see `Store`)."""
+        return self._listed("file")
+
+    def folders(self) -> list[str]:
+        """List the directories inside (see `Store`)."""
+        return self._listed("directory")
+
+    def _listed(self, kind: str) -> list[str]:
         try:
             with self._opened() as (fs, root):
                 fs.invalidate_cache()
                 entries = fs.ls(root, detail=True)
         except FileNotFoundError:
             return []
-        return sorted(entry["name"].rsplit("/", 1)[-1] for entry in entries if entry["type"] == "file")
+        return sorted(entry["name"].rstrip("/").rsplit("/", 1)[-1] for entry in entries if entry["type"] == kind)
 
     def delete(self, name: str) -> None:
         """Delete an object (see `Store`)."""

@@ -70,6 +70,13 @@ class StoreContract:
         store.delete("a")
         assert store.names() == ["b"]
 
+    def test_folders_lists_directories_sorted(self, store: Store) -> None:
+        """Those right inside, by their plain names."""
+        assert store.folders() == []
+        for name in ("b", "val/a", "train/c/d"):
+            _put(store, name)
+        assert store.folders() == ["train", "val"]
+
     def test_writer_replaces_the_whole_object(self, store: Store) -> None:
         """Nothing of a longer predecessor is left, not even for a reader that has read it before."""
         _put(store, "a.bin")

@@ -86,7 +86,7 @@ def test_info_of_a_raw_folder_says_what_to_do(tmp_path: Path) -> None:
     """Somebody who mistakes raw data for a dataset is told the next step."""
     (tmp_path / "a.jpg").write_bytes(b"\xff\xd8")
     result = run("info", str(tmp_path))
-    advice = f"'a.jpg' and 0 more look like raw data: run `datafeed convert {tmp_path} DEST`"
+    advice = f"raw data, it seems ('a.jpg'): run `datafeed convert {tmp_path} DEST`"
     assert (result.exit_code, result.stderr) == (3, f"error: no dataset at {tmp_path}: {advice}\n")
 
 

@@ -160,6 +160,34 @@ def test_converted_dataset_is_not_overwritten() -> None:
     assert read_manifest(store) == manifest
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_converted_shards_without_their_manifest_are_refused(store: Store, *, damaged: bool) -> None:
+    """They are packed with zstd, but to unpack them is no advice."""
+    tiny.write_dataset(store.url)
+    if damaged:
+        tiny.damage(store, "dataset.json", b"{}")
+    else:
+        store.delete("dataset.json")
+    with pytest.raises(OutputDiffers, match=r"2 shards of a converted dataset .* run `datafeed index --rebuild"):
+        index_foreign(store)
+
+
+def test_an_unfinished_conversion_is_refused(store: Store) -> None:
+    """Whether or not a shard is finished."""
+    tiny.damage(store, "journal/plan.json", b"{}")
+    for count in range(2):
+        with pytest.raises(OutputDiffers, match=f"with {count} shards? so far: run the same `datafeed convert` again"):
+            index_foreign(store)
+        tiny.damage(store, "shard-000000.tfrecord.zst", b"anything")
+
+
+def test_zstd_files_named_like_shards_are_not_taken_for_shards(store: Store) -> None:
+    """Somebody else's stream under such a name has no footer of ours."""
+    tiny.damage(store, "shard-000000.tfrecord.zst", compress(tiny.framed([tiny.record(0)] * 50), 3))
+    with pytest.raises(NotAShard, match="unpack it with `zstd -d`"):
+        index_foreign(store)
+
+
 def test_f56_odd_names_are_kept(store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Newlines, bytes that are no UTF-8 and 255 bytes work; names that differ by case alone are reported."""
     names = ["a\nb.tfrecord", "\udcff.tfrecord", "x" * 246 + ".tfrecord", "A.tfrecord", "a.tfrecord"]

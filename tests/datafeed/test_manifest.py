@@ -144,17 +144,36 @@ def test_later_version_is_refused_by_its_number() -> None:
     ("names", "advice"),
     [
         ([], "nothing stands there"),
-        (["a.jpg", "b.jpg"], "'a.jpg' and 1 more look like raw data: run `datafeed convert"),
+        ([".hidden"], "nothing stands there"),
+        (["a.jpg", "b.jpg"], "'a.jpg' and 1 more.*: run `datafeed convert"),
+        (["cat/a.jpg", "dog/b.jpg"], "'cat/' and 1 more.*: run `datafeed convert"),
         (["a.tfrecord"], "run `datafeed index"),
-        ([shard_name(0)], "run the same `datafeed convert` again"),
+        (
+            [shard_name(0)],
+            "^[^:]*: 1 shard of .*`datafeed index --rebuild .*, or else the same `datafeed convert` again",
+        ),
+        ([shard_name(0), shard_name(1), "journal/plan.json"], "with 2 shards so far: run the same `datafeed convert`"),
+        (["journal/plan.json"], "with 0 shards so far: run the same `datafeed convert` again"),
+        (["train/dataset.json", "val/dataset.json"], "in 'train', 'val' there: name that folder"),
     ],
 )
 def test_place_without_a_dataset_gets_advice(tmp_path: Path, names: list[str], advice: str) -> None:
     """What stands there decides what to do next."""
     for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"")
     with pytest.raises(DatasetNotFound, match=advice):
         read_manifest(open_store(tmp_path))
+
+
+def test_journal_in_place_of_a_dataset_gets_advice(tmp_path: Path) -> None:
+    """It looks like json files, and lies in the directory that is meant."""
+    journal = tmp_path / "journal"
+    journal.mkdir()
+    for name in ("plan.json", "000000.json"):
+        (journal / name).write_bytes(b"{}")
+    with pytest.raises(DatasetNotFound, match="the journal of an unfinished conversion: name the directory above it"):
+        read_manifest(open_store(journal))
 
 
 def test_file_in_place_of_a_dataset_gets_advice(tmp_path: Path) -> None:
