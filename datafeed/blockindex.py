@@ -155,11 +155,19 @@ def read_index(store: Store, manifest: Manifest) -> BlockIndex:
 
 def read_columns(store: Store, manifest: Manifest) -> list[BlockColumns]:
     """Read what `read_index` reads, as the columns of each shard; raises as it does."""
+    try:
+        return _read_columns(store, manifest)
+    except CorruptData as exc:
+        exc.dataset = store.url
+        raise
+
+
+def _read_columns(store: Store, manifest: Manifest) -> list[BlockColumns]:
     name = manifest.index_name
     try:
         data = store.read(name)
     except FileNotFoundError as exc:
-        raise CorruptIndex(f"it is missing in {store.url}: {REBUILD}", shard=name) from exc
+        raise CorruptIndex(f"it is missing: {REBUILD}", shard=name) from exc
     table = _decode_table(data, name)
     dataset_id = _HEAD.unpack_from(data)[3].hex()
     if dataset_id != manifest.dataset_id:

@@ -22,7 +22,7 @@ from datafeed.order import Layout
 from datafeed.reader import BlockReader
 from datafeed.schema import Schema
 from datafeed.sizes import counted
-from datafeed.storage import open_store
+from datafeed.storage import masked, open_store
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -174,11 +174,12 @@ class _Recent:
 
 
 def place_name(dataset: Dataset, block: int, row: int) -> str:
-    """Return what a person calls the place of a record: shard, block in the shard, record in the block."""
+    """Return what a person calls the place of a record: dataset and shard, block in the shard, record in the block."""
     index = dataset.index
     shard = int(index.shard[block])
     in_shard = block - int(np.searchsorted(index.shard, shard))
-    return f"{dataset.manifest.shards[shard].name}, block {in_shard}, record {row}"
+    url = masked(dataset.url.rstrip("/"))
+    return f"{url}/{dataset.manifest.shards[shard].name}, block {in_shard}, record {row}"
 
 
 def placed(error: SchemaError, dataset: Dataset, block: int, row: int) -> SchemaError:

@@ -159,10 +159,14 @@ class CorruptData(DatafeedError, ValueError):
         block: The block's number in its shard; -1 where none is to blame.
         record: The record's number in its block (in its file for plain TFRecords); -1 where none is to blame.
         offset: The byte, within the block's raw bytes for a record, within the file otherwise; -1 where none is.
+
+    Attributes:
+        dataset: The URL of the dataset, without its password; empty until known.
     """
 
     def __init__(self, reason: str, *, shard: str = "", block: int = -1, record: int = -1, offset: int = -1) -> None:
         super().__init__(reason)
+        self.dataset = ""
         self.reason = reason
         self.shard = shard
         self.block = block
@@ -170,18 +174,21 @@ class CorruptData(DatafeedError, ValueError):
         self.offset = offset
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore, (type(self), self.reason, self.shard, self.block, self.record, self.offset)
+        return _restore, (type(self), vars(self))
 
     def __str__(self) -> str:
-        shown = self.shard if self.shard.isprintable() else repr(self.shard)
+        place = f"{self.dataset}/{self.shard}" if self.dataset and self.shard else self.dataset or self.shard
+        shown = place if place.isprintable() else repr(place)
         parts = [shown] if shown else []
         named = (("block", self.block), ("record", self.record), ("byte", self.offset))
         parts += [f"{word} {number}" for word, number in named if number >= 0]
         return f"{', '.join(parts)}: {self.reason}" if parts else self.reason
 
 
-def _restore(kind: type[CorruptData], reason: str, shard: str, block: int, record: int, offset: int) -> CorruptData:
-    return kind(reason, shard=shard, block=block, record=record, offset=offset)
+def _restore(kind: type[CorruptData], fields: dict[str, object]) -> CorruptData:
+    error = kind(str(fields["reason"]))
+    vars(error).update(fields)
+    return error
 
 
 class NotAShard(CorruptData):

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from datafeed._native import crc32c
-from datafeed.errors import CorruptIndex, DatasetNotFound, UnsupportedVersion
+from datafeed.errors import CorruptData, CorruptIndex, DatasetNotFound, UnsupportedVersion
 from datafeed.header import VERSION, DatasetHeader, Fields, canonical
 from datafeed.schema import Schema
 from datafeed.shard import ShardInfo, read_info, shard_name
@@ -141,7 +141,11 @@ def read_manifest(store: Store) -> Manifest:
         data = store.read(MANIFEST_NAME)
     except (FileNotFoundError, NotADirectoryError) as exc:
         raise DatasetNotFound(f"no dataset at {store.url}: {_advice(store)}") from exc
-    return Manifest.from_bytes(data)
+    try:
+        return Manifest.from_bytes(data)
+    except CorruptData as exc:
+        exc.dataset = store.url
+        raise
 
 
 def _advice(store: Store) -> str:

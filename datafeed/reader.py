@@ -5,15 +5,24 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from datafeed._native import Block, Decoder, crc32c
 from datafeed.blockindex import BlockIndex
 from datafeed.buffers import BufferPool
 from datafeed.diagnose import diagnose
-from datafeed.errors import CorruptData, CorruptFrame, CorruptRecord, StaleIndex, TruncatedShard
+from datafeed.errors import (
+    CorruptData,
+    CorruptFrame,
+    CorruptRecord,
+    IndexMismatch,
+    ShardMissing,
+    StaleIndex,
+    TruncatedShard,
+)
 from datafeed.frames import check_header, decompress_into
 from datafeed.localstore import LocalStore
-from datafeed.manifest import Manifest
+from datafeed.manifest import MANIFEST_NAME, Manifest
 from datafeed.storage import Store
 
 _KEPT_NBYTES = 16 * 2**20  # eight extents; what a thread keeps of its largest read
@@ -81,8 +90,9 @@ class BlockReader:
         if self._files is not None:
             for start, stop in runs:
                 self._check_run(start, stop)
-            files = [self._files.open(self._names[self._index.shard[start]]) for start, _ in runs]
-            blocks = self._decoder.read(runs, [file.fd for file in files], self._buffers.take)
+            with suppress(ShardMissing):  # which read_run explains
+                files = [self._files.open(self._names[self._index.shard[start]]) for start, _ in runs]
+                blocks = self._decoder.read(runs, [file.fd for file in files], self._buffers.take)
         return [block for run in runs for block in self.read_run(*run)] if blocks is None else blocks
 
     def _check_run(self, start: int, stop: int) -> None:
@@ -101,21 +111,25 @@ class BlockReader:
 
         Raises:
             ValueError: The run is empty or leaves its shard.
-            CorruptData: Twice the bytes were not those that the index names; with `shard`, `block` and a class that
-                says what happened: TruncatedShard, CorruptFrame, CorruptRecord, NotAShard, StaleIndex, IndexMismatch.
+            CorruptData: Twice the bytes were not those that the index names; with `dataset`, `shard`, `block` and a
+                class that says what happened: TruncatedShard, CorruptFrame, CorruptRecord, NotAShard, StaleIndex,
+                IndexMismatch.
             ShardMissing: The shard is gone.
         """
         self._check_run(start, stop)
         try:
-            return self._once(start, stop)
-        except CorruptData:
             try:
                 return self._once(start, stop)
-            except CorruptData as exc:
-                explained = self._explained(exc, start)
-                if explained is exc:
-                    raise
-                raise explained from exc
+            except CorruptData:
+                return self._once(start, stop)
+        except CorruptData as exc:
+            explained = self._explained(exc, start)
+            if explained is exc:
+                raise
+            raise explained from exc
+        except ShardMissing as exc:
+            url = self._store.url
+            raise ShardMissing(f"{exc}, which {url}/{MANIFEST_NAME} names: put it back; {_all_damage(url)}") from exc
 
     def _frames(self, start: int, stop: int) -> list[Block]:
         index = self._index
@@ -181,7 +195,15 @@ class BlockReader:
             ends = self._index.offset[start:] + self._index.stored[start:]
             mine = self._index.shard[start:] == number
             exc.block = self._in_shard(start) + int((ends[mine] <= exc.offset).sum())
-        return diagnose(self._store, self._manifest, self._index, number, exc)
+        explained = diagnose(self._store, self._manifest, self._index, number, exc)
+        explained.dataset = self._store.url
+        if not isinstance(explained, (StaleIndex, IndexMismatch)):  # these say what to do
+            explained.reason += f"; {_all_damage(self._store.url)}"
+        return explained
+
+
+def _all_damage(url: str) -> str:
+    return f"`datafeed verify {url}` lists all that is damaged or missing"
 
 
 def _plain_block(part: memoryview, records: int, checksum: int) -> Block:

@@ -113,7 +113,7 @@ def test_f48_every_shorter_index_is_refused() -> None:
         with pytest.raises(CorruptIndex, match=r"blocks\.idx"):
             read_index(store, manifest)
     store.delete("blocks.idx")
-    with pytest.raises(CorruptIndex, match=r"blocks\.idx: it is missing .*--rebuild"):
+    with pytest.raises(CorruptIndex, match=r"blocks\.idx: it is missing: .*--rebuild"):
         read_index(store, manifest)
 
 

@@ -191,7 +191,8 @@ def test_cat_of_damage_exits_5(url: str) -> None:
     path.write_bytes(data)
     result = run("cat", url)
     assert (result.exit_code, result.stdout_bytes) == (5, b"")
-    assert result.stderr.startswith("error: shard-000000.tfrecord.zst, block 0, ")
+    assert result.stderr.startswith(f"error: {url}/shard-000000.tfrecord.zst, block 0, ")
+    assert f"`datafeed verify {url}`" in result.stderr
 
 
 def test_index_rebuild_restores_the_very_bytes(url: str) -> None:

@@ -217,7 +217,9 @@ def test_f58_text_that_is_not_utf8_is_named_with_its_place(tmp_path: Path) -> No
     """The place is that of the record; samples beside it are read."""
     dataset = Dataset(forms.write(tmp_path, forms.SMALL, 30, make=_latin))
     for key in (25, slice(20, 30), [25, 3]):
-        with pytest.raises(SchemaError, match=r"'text': shard-000002.tfrecord.zst, block 0, record 5: expected UTF-8"):
+        with pytest.raises(
+            SchemaError, match=r"'text': .*/shard-000002.tfrecord.zst, block 0, record 5: expected UTF-8"
+        ):
             dataset[key]  # type: ignore[call-overload]
     assert dataset[24]["text"] == forms.value(forms.SMALL["text"], 24)
 
@@ -231,5 +233,5 @@ def test_f58_a_record_without_a_feature_is_named_with_its_place(tmp_path: Path) 
     written = Schema([stored("id", "int64"), stored("tokens", "uint16", (8,)), stored("text", "utf8", optional=True)])
     dataset = Dataset(forms.write(tmp_path, written, 30, promised=forms.SMALL))
     assert dataset[0]["id"] == 0
-    with pytest.raises(SchemaError, match=r"'text': shard-000000.tfrecord.zst, block 0, record 1: "):
+    with pytest.raises(SchemaError, match=r"'text': .*/shard-000000.tfrecord.zst, block 0, record 1: "):
         dataset[1]

@@ -53,6 +53,15 @@ def test_corrupt_data_escapes_a_name_that_a_terminal_would_obey() -> None:
     assert "\x1b" not in str(CorruptFrame("damaged", shard="a\x1b[2J"))
 
 
+def test_corrupt_data_names_the_dataset_once_it_is_known() -> None:
+    """Before the shard; across processes, too."""
+    error = CorruptFrame("damaged", shard="s", block=1)
+    error.dataset = "s3://bucket/data"
+    assert str(pickle.loads(pickle.dumps(error))) == "s3://bucket/data/s, block 1: damaged"  # noqa: S301  (our own)
+    error.shard = ""
+    assert str(error) == "s3://bucket/data, block 1: damaged"
+
+
 def test_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
     """Each class stands there once, below its base, with the builtin that it also is."""
     assert errors.__doc__ is not None

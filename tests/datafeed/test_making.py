@@ -155,7 +155,7 @@ def test_f72_a_transform_that_raises_is_named_with_its_sample(url: str, workers:
 
     iterator = iter(Loader(url, 8, num_workers=workers, transform=divide))
     assert [len(next(iterator)["id"]) for _ in range(3)] == [8, 8, 8]
-    place = r"failed on shard-000001\.tfrecord\.zst, block 0, record 6: ZeroDivisionError"
+    place = r"failed on .*/shard-000001\.tfrecord\.zst, block 0, record 6: ZeroDivisionError"
     with pytest.raises(TransformError, match=place) as caught:
         next(iterator)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
@@ -181,8 +181,11 @@ def _missing(sample: Sample, rng: Rng) -> Sample:  # noqa: ARG001
 @pytest.mark.parametrize(
     ("transform", "message"),
     [
-        (_odd_keys, r"must return the keys \['id'\] .* found \['id', 'more'\] for shard-000000\..*, block 0, record 5"),
-        (_nothing, r"must return a dict, found None for shard-000000\.tfrecord\.zst, block 0, record 0"),
+        (
+            _odd_keys,
+            r"must return the keys \['id'\] .* found \['id', 'more'\] for .*/shard-000000\..*, block 0, record 5",
+        ),
+        (_nothing, r"must return a dict, found None for .*/shard-000000\.tfrecord\.zst, block 0, record 0"),
         (_odd_shapes, r"'x' does not make a batch: stack expects each tensor to be equal size.* or leave it out"),
         (_missing, r"'y' does not make a batch: "),
     ],
@@ -203,7 +206,7 @@ def test_f58_text_that_is_not_utf8_is_named_with_its_place(tmp_path: Path, trans
     loader = Loader(forms.write(tmp_path, records=30, make=latin), 12, num_workers=1, transform=transform)  # type: ignore[arg-type]
     iterator = iter(loader)
     assert len(next(iterator)) == len(next(iterator)) == 3
-    with pytest.raises(SchemaError, match=r"'text': shard-000002\.tfrecord\.zst, block 0, record 5: expected UTF-8"):
+    with pytest.raises(SchemaError, match=r"'text': .*/shard-000002\.tfrecord\.zst, block 0, record 5: expected UTF-8"):
         next(iterator)
 
 
@@ -211,7 +214,7 @@ def test_f58_a_record_without_a_feature_is_named_with_its_place(tmp_path: Path) 
     """A schema that promises what a record lacks is found out at that record's batch."""
     written = Schema([stored("id", "int64"), stored("tokens", "uint16", (8,)), stored("text", "utf8", optional=True)])
     url = forms.write(tmp_path, written, 30, promised=forms.SMALL)
-    with pytest.raises(SchemaError, match=r"'text': shard-000000\.tfrecord\.zst, block 0, record 1: "):
+    with pytest.raises(SchemaError, match=r"'text': .*/shard-000000\.tfrecord\.zst, block 0, record 1: "):
         list(Loader(url, 5, num_workers=1))
     assert feeding.flat(Loader(url, 5, num_workers=1, columns=["id"])) == list(range(30))
 

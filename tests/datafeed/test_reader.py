@@ -176,6 +176,43 @@ def test_f37_missing_shard_is_named(dataset: tuple[Store, Manifest]) -> None:
         reader(store, manifest).read(0)
 
 
+@pytest.mark.parametrize("codec", ["zstd", "none"])
+def test_damage_names_its_dataset_and_the_next_step(tmp_path: Path, codec: str) -> None:
+    """Of two datasets that are read side by side one is damaged: which, a user must not guess."""
+    store = open_store(tmp_path)
+    if codec == "zstd":
+        tiny.write_dataset(store.url, shards=1)
+    else:
+        tiny.damage(store, _FIRST, tiny.framed([tiny.record(number) for number in range(4)]))
+        index_foreign(store)
+    opened = reader(store)
+    data = bytearray(store.read(_FIRST))
+    data[20] ^= 1
+    tiny.damage(store, _FIRST, data)
+    with pytest.raises((CorruptFrame, CorruptRecord)) as caught:
+        opened.read(0)
+    assert caught.value.dataset == store.url
+    assert str(caught.value).startswith(f"{store.url}/{_FIRST}, block 0, ")
+    assert str(caught.value).endswith(f"; `datafeed verify {store.url}` lists all that is damaged or missing")
+    store.delete(_FIRST)
+    with pytest.raises(ShardMissing, match=f"{_FIRST}.* `datafeed verify {store.url}` lists"):
+        opened.read_runs([(0, 1)])
+
+
+def test_a_password_is_masked_in_what_names_the_dataset() -> None:
+    """Errors are logged."""
+    url = "memory://user:secret@host/reader"
+    store, _ = tiny.write_dataset(url, shards=1)
+    opened = reader(store)
+    data = bytearray(store.read(_FIRST))
+    data[20] ^= 1
+    tiny.damage(store, _FIRST, data)
+    with pytest.raises(CorruptFrame) as caught:
+        opened.read(0)
+    assert "user:***@host" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
 def test_f43_html_in_place_of_a_shard_is_shown(dataset: tuple[Store, Manifest]) -> None:
     """A proxy's page of any length is called NotAShard."""
     store, manifest = dataset
