@@ -20,7 +20,7 @@ def _recipe(source: Numbered, on_error: OnError = "quarantine", block_size: int 
 
 
 def _encode(source: Numbered, on_error: OnError = "quarantine", first_block: int = 0) -> list[Part]:
-    return list(encode_task(_recipe(source, on_error), Task(0, tuple(source.units())), first_block))
+    return list(encode_task(_recipe(source, on_error), Task(0, source.units(), 0), first_block))
 
 
 def _blocks(parts: list[Part]) -> list[tuple[bytes, int, int, int]]:
@@ -70,7 +70,7 @@ def test_skip_keeps_the_first_reasons_without_bytes() -> None:
 def test_raise_gives_the_blocks_before_the_bad_item() -> None:
     """The first bad item is raised, after the whole blocks before it."""
     source = Numbered(60, chunk_rows=5, bad=frozenset({40}))
-    parts = encode_task(_recipe(source, "raise"), Task(0, tuple(source.units())))
+    parts = encode_task(_recipe(source, "raise"), Task(0, source.units(), 0))
     before = next(parts)
     assert len(before) > 2
     with pytest.raises(BadItem, match="rows:40"):
@@ -81,7 +81,7 @@ def test_large_task_comes_in_parts() -> None:
     """A task of 20 MB comes in parts of 16 MiB at most, and a block; a worker holds no more of it."""
     source = Numbered(200, unit_rows=200, chunk_rows=10, blob=200_000, letters=256)
     recipe = Recipe(source, SCHEMA, 2**18, -1, "raise", None)
-    sizes = [sum(map(len, part.frames)) for part in encode_task(recipe, Task(0, tuple(source.units())))]
+    sizes = [sum(map(len, part.frames)) for part in encode_task(recipe, Task(0, source.units(), 0))]
     assert len(sizes) == 2
     assert PART_NBYTES <= sizes[0] < PART_NBYTES + 2**19
 
