@@ -13,7 +13,7 @@ from types import CodeType
 from datafeed.errors import ConfigError
 
 Fn = Callable[..., object]
-"""Takes an input or a sample, returns a sample, several (a list or any iterable), or None for none."""
+"""Takes an input or a sample, returns a sample, several (a list or any other iterable), or None for none."""
 
 _PLAIN = (int, float, str, bytes, bool, type(None))
 _CALL = "__call__"

@@ -204,23 +204,30 @@ def call(fn: Fn, item: object, where: str, on_bad: OnBad) -> Iterator[Sample]:
         fn: The function.
         item: The input.
         where: What a person calls it.
-        on_bad: Takes a bad item where the function raises or returns what is no sample; what came before is kept.
+        on_bad: Takes a bad item where the function raises; what it gave before is kept.
+
+    Yields:
+        Nothing for None; one sample for a mapping, named tuple, dataclass, text, array or number; else each item.
     """
     try:
         found = fn(item)
         if found is None:
             return
-        if isinstance(found, Mapping) or hasattr(found, "_fields") or is_dataclass(found):
+        if not isinstance(found, Iterable) or _is_one(found):
             yield as_sample(found)
             return
-        if isinstance(found, (str, bytes)) or not isinstance(found, Iterable):
-            raise SchemaError(f"expected a mapping, several or None, found {found!r:.60}")  # noqa: TRY301  (as one that is raised within)
         for sample in found:
             yield as_sample(sample)
     except Exception as exc:  # noqa: BLE001  (a person's function may raise anything)
         bad = BadItem(where, f"{name_of(fn)} raised {type(exc).__name__}: {exc}{_at(exc)}")
         bad.__cause__ = exc
         on_bad(bad)
+
+
+def _is_one(found: Iterable[object]) -> bool:
+    """Whether something that can be iterated is a sample by itself."""
+    whole = isinstance(found, (Mapping, str, bytes)) or is_dataclass(found)
+    return whole or hasattr(found, "_fields") or hasattr(found, "__array__")
 
 
 def _at(error: Exception) -> str:

@@ -18,6 +18,9 @@ _SNIFF_NBYTES = 16
 _Look = tuple[str, Shape]
 """A dtype and a shape; lists have None as their first dimension."""
 
+_EMPTY: _Look = ("", (None,))
+"""That of a list without values: any other list's, too."""
+
 
 def as_sample(value: object) -> Sample:
     """Return one sample as a mapping from names to values.
@@ -121,7 +124,7 @@ class _Seen:
     def feature(self, samples: int, *, int64_lists: bool) -> Feature:
         """Return the feature that holds them."""
         assert self.look is not None
-        dtype, shape = self.look
+        dtype, shape = ("float64", (None,)) if self.look == _EMPTY else self.look
         if dtype == "int64" and not shape and self.high >= 2**63 and self.low >= 0:
             dtype = "uint64"
         media = ""
@@ -135,6 +138,9 @@ def _common(one: _Look, other: _Look) -> _Look | None:
     """Return what holds values of both looks; None where nothing does."""
     if one == other:
         return one
+    if _EMPTY in {one, other}:
+        found = other if one == _EMPTY else one
+        return (found[0], (None, *found[1][1:])) if found[1] else None
     (dtype, shape), (other_dtype, other_shape) = one, other
     if dtype != other_dtype:
         if {dtype, other_dtype} != {"int64", "float64"}:
@@ -178,7 +184,9 @@ def _look_at_list(value: Sequence[object]) -> _Look:
         array = np.asarray(value)
     except ValueError as exc:
         raise SchemaError("no feature holds a list of lists of different lengths") from exc
-    dtype, shape = _look_at_array(array) if array.size else ("float64", array.shape)
+    if not array.size and array.ndim == 1:
+        return _EMPTY
+    dtype, shape = _look_at_array(array)
     return dtype, (None, *shape[1:])
 
 
