@@ -11,7 +11,7 @@ from itertools import islice
 import numpy as np
 
 from datafeed import __version__
-from datafeed._native import Block, crc32c, masked_crc32c
+from datafeed._native import Block, Parser, crc32c, masked_crc32c
 from datafeed.commit import commit
 from datafeed.errors import (
     CorruptData,
@@ -21,6 +21,7 @@ from datafeed.errors import (
     NotAShard,
     OutputDiffers,
     RecordTooLarge,
+    SchemaError,
 )
 from datafeed.footer import read_footer
 from datafeed.frames import zstd_version
@@ -48,6 +49,7 @@ _LOG = logging.getLogger(__name__)
 _HEAD = struct.Struct("<QI")
 _READ_NBYTES = 8 * 2**20
 _SAMPLE_RECORDS = 1000
+_Pairs = list[tuple[ShardInfo, BlockColumns]]
 _SUFFIXES = (".tfrecord", ".tfrecords", ".tfrec", ".record")
 
 
@@ -58,7 +60,7 @@ def index_foreign(store: Store, *, schema: Schema | None = None, block_size: int
 
     Args:
         store: Where the files are; the index is written beside them.
-        schema: What the records hold; drawn from the first 1,000 where it is None.
+        schema: What the records hold, compared with the first 1,000; drawn from them where it is None.
         block_size: Bytes at which a block, the unit of reading, is closed.
 
     Returns:
@@ -69,6 +71,7 @@ def index_foreign(store: Store, *, schema: Schema | None = None, block_size: int
         NotAShard: A file is compressed, or named as a TFRecord file while it holds something else.
         CorruptRecord: A record is damaged or cut; with `shard` (the file), `record` and `offset`.
         RecordTooLarge: A record passes 2**31 - 1 bytes.
+        SchemaError: A record is no tf.train.Example, or does not fit the schema that was given.
         OutputDiffers: A converted dataset stands there, or a part of one.
         OutputError: The index cannot be written.
     """
@@ -80,6 +83,8 @@ def index_foreign(store: Store, *, schema: Schema | None = None, block_size: int
     pairs = [_index_file(store, name, block_size) for name in names]
     if schema is None:
         schema = infer_schema(islice(_records(store, pairs), _SAMPLE_RECORDS))
+    else:
+        _check_fit(store, pairs, schema)
     listing = hashlib.sha256(canonical([[info.name, info.nbytes, info.sha256] for info, _ in pairs])).hexdigest()
     provenance = {
         "kind": "tfrecord",
@@ -209,10 +214,31 @@ def _record_nbytes(head: memoryview, place: tuple[str, int, int], nbytes: int) -
     return int(length) + FRAMING_NBYTES
 
 
-def _records(store: Store, pairs: list[tuple[ShardInfo, BlockColumns]]) -> Iterator[memoryview]:
+def _records(store: Store, pairs: _Pairs) -> Iterator[memoryview]:
+    for _, _, block in _indexed(store, pairs):
+        yield from (block.record(row) for row in range(len(block)))
+
+
+def _check_fit(store: Store, pairs: _Pairs, schema: Schema) -> None:
+    parser = Parser(schema.features)
+    left = _SAMPLE_RECORDS
+    for name, first, block in _indexed(store, pairs):
+        rows = np.arange(min(left, len(block)), dtype=np.int32)
+        try:
+            parser.parse([block], np.zeros(len(rows), np.int32), rows)
+        except SchemaError as exc:
+            place = f"record {first + exc.row} of {name!r}"
+            raise SchemaError(f"{place} does not fit the schema given: {exc.reason}", feature=exc.feature) from exc
+        left -= len(rows)
+        if not left:
+            return
+
+
+def _indexed(store: Store, pairs: _Pairs) -> Iterator[tuple[str, int, Block]]:
+    """Yield each file's blocks, with the number of their first record in it."""
     for info, blocks in pairs:
-        start = 0
+        start = first = 0
         for nbytes, count in zip(blocks.raw.tolist(), blocks.records.tolist(), strict=True):
-            block = Block(store.read_range(info.name, start, start + nbytes), count)
-            yield from (block.record(row) for row in range(count))
+            yield info.name, first, Block(store.read_range(info.name, start, start + nbytes), count)
             start += nbytes
+            first += count

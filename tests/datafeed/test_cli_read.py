@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from datafeed.cli import main
 from datafeed.commands.terminal import safe
 from datafeed.commands.values import show, to_json
 from datafeed.commit import commit
+from datafeed.dataset import Dataset
 from datafeed.header import make_header
 from datafeed.schema import Schema, stored
 from datafeed.storage import open_store
@@ -214,6 +216,41 @@ def test_index_reads_plain_tfrecords_in_place(tmp_path: Path) -> None:
     assert (facts["records"], facts["codec"]) == (7, "none")
     assert "plain TFRecord, read in place" in run("info", str(tmp_path)).stdout
     assert run("verify", str(tmp_path)).exit_code == 0
+
+
+def test_index_of_an_export_takes_the_schema_that_is_named(tmp_path: Path) -> None:
+    """Types that the records do not tell, what may be missing and the order come from the dataset or a JSON file."""
+    url, out = odd_dataset(tmp_path / "odd"), str(tmp_path / "out")
+    assert run("export", url, out).exit_code == 0
+    schema = Dataset(url).schema
+    facts = json.loads(run("info", url, "--json").stdout)
+    (tmp_path / "schema.json").write_text(json.dumps(facts["schema"]))
+    for named in (url, f"{url}/dataset.json", str(tmp_path / "schema.json")):
+        assert run("index", out).exit_code == 0
+        assert Dataset(out).schema != schema
+        result = run("index", out, "--schema", named)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert Dataset(out).schema == schema
+        assert repr(Dataset(out)[0]) == repr(Dataset(url)[0])
+
+
+def test_index_refuses_a_schema_that_is_none(url: str, tmp_path: Path) -> None:
+    """A place without a dataset, without a file, and a file of something else are told apart."""
+    (tmp_path / "a.tfrecord").write_bytes(tiny.framed([tiny.record(0)]))
+    (tmp_path / "other.json").write_text('{"name": "x"}')
+    (tmp_path / "half.json").write_text("[")
+    for named, code, text in (
+        (str(tmp_path), 3, "no dataset at"),
+        (str(tmp_path / "none.json"), 3, "no file 'none.json' in"),
+        (str(tmp_path / "other.json"), 3, "'other.json' in .* is no schema: expected the list of features"),
+        (str(tmp_path / "half.json"), 3, "'half.json' in .* is no schema: expected the list of features"),
+    ):
+        result = run("index", str(tmp_path), "--schema", named)
+        assert result.exit_code == code
+        assert re.match(f"error: {text}", result.stderr), result.stderr
+    result = run("index", "--rebuild", "--schema", url, url)
+    assert result.exit_code == 2
+    assert "--schema and --rebuild exclude each other" in result.stderr
 
 
 def test_index_refuses_what_it_cannot_honour(url: str, tmp_path: Path) -> None:

@@ -204,10 +204,23 @@ def test_f56_odd_names_are_kept(store: Store, tmp_path: Path, caplog: pytest.Log
     assert "\n" not in str(caught.value)
 
 
+def test_a_schema_that_does_not_fit_is_refused(store: Store) -> None:
+    """The record is named, and no index is written."""
+    records = [tiny.record(number) for number in range(1500)]
+    records[3] = records[1400] = tiny.example({"x": [1]})
+    tiny.damage(store, "a.tfrecord", tiny.framed(records[:2]))
+    tiny.damage(store, "b.tfrecord", tiny.framed(records[2:]))
+    with pytest.raises(SchemaError, match=r"'name': record 1 of 'b\.tfrecord' does not fit the schema given: expected"):
+        index_foreign(store, schema=tiny.SCHEMA, block_size=200)
+    assert not store.exists("dataset.json")
+    records[3] = records[0]
+    tiny.damage(store, "b.tfrecord", tiny.framed(records[2:]))
+    assert index_foreign(store, schema=tiny.SCHEMA, block_size=200).schema == tiny.SCHEMA  # the 1,401st is not read
+
+
 def test_schema_is_drawn_from_the_first_records(store: Store) -> None:
-    """Records that are no Example say so; a given schema is taken as it is."""
+    """Records that are no Example say so."""
     tiny.damage(store, "a.tfrecord", tiny.framed([b"\xff\xff"]))
     with pytest.raises(SchemaError) as caught:
         index_foreign(store)
     assert caught.value.row == 0
-    assert index_foreign(store, schema=tiny.SCHEMA).schema == tiny.SCHEMA
