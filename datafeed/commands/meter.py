@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import click
-
+from datafeed.commands.ticker import Ticker
 from datafeed.sizes import counted, format_size
 
 if TYPE_CHECKING:
     from datafeed.converters.progress import Progress
-
-PLAIN_S = 5.0  # a log of a conversion of an hour stays under a thousand lines
 
 
 @contextmanager
 def shown_progress() -> Iterator[Callable[[Progress], None]]:
     """Offer what a conversion calls with its progress: a bar on a terminal, a line every few seconds elsewhere."""
     if not sys.stderr.isatty():
-        yield PlainLines()
+        with Ticker("convert") as ticker:
+            yield lambda progress: ticker.line(progress_text(progress), time.monotonic())
         return
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
@@ -36,19 +35,6 @@ def shown_progress() -> Iterator[Callable[[Progress], None]]:
             bar.update(task, completed=progress.seconds, total=total, text=progress_text(progress))
 
         yield show
-
-
-class PlainLines:
-    """Write a line every few seconds."""
-
-    def __init__(self) -> None:
-        self._next = PLAIN_S
-
-    def __call__(self, progress: Progress) -> None:
-        """Write the line, if it is time."""
-        if progress.seconds >= self._next:
-            self._next = progress.seconds + PLAIN_S
-            click.echo(f"convert: {progress_text(progress)}", err=True)
 
 
 def progress_text(progress: Progress) -> str:

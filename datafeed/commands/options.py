@@ -25,8 +25,8 @@ class Pair(click.ParamType[tuple[str, str]]):
         if isinstance(value, tuple):
             return value
         key, equals, rest = str(value).partition("=")
-        if not key or not equals:
-            self.fail(f"expected {self.name}, found {value!r}", param, ctx)
+        if not key or not equals:  # what was typed may be a secret, and a CI log keeps it
+            self.fail(f"expected {self.name}, found {'no name before' if equals else 'no'} '='", param, ctx)
         return key, rest
 
 

@@ -11,11 +11,12 @@ import click
 
 from datafeed.sizes import format_size
 
-_TERMINAL_S, _PLAIN_S = 0.1, 5.0
+_TERMINAL_S = 0.1
+_FIRST_S, _MOST_S, _SHARE = 2.0, 10.0, 0.1  # a line is at most a tenth of the time old; an hour gives under 400
 
 
 class Ticker:
-    """Write a line of progress: renewed in place on a terminal, a plain line every few seconds elsewhere.
+    """Write a line of progress: renewed in place on a terminal, a plain line every 2 to 10 seconds elsewhere.
 
     Args:
         what: What is going on, in front of every line.
@@ -25,7 +26,7 @@ class Ticker:
         self._what = what
         self._live = sys.stderr.isatty()
         self._start = time.monotonic()
-        self._next = self._start + (_TERMINAL_S if self._live else _PLAIN_S)
+        self._next = self._start + self._pause(self._start)
         self._nbytes = 0
 
     def __enter__(self) -> Self:
@@ -48,6 +49,9 @@ class Ticker:
         """Show a text, if it is time."""
         if now < self._next:
             return
-        self._next = now + (_TERMINAL_S if self._live else _PLAIN_S)
+        self._next = now + self._pause(now)
         line = f"{self._what}: {text}"
         click.echo(f"\r\x1b[K{line}" if self._live else line, err=True, nl=not self._live)
+
+    def _pause(self, now: float) -> float:
+        return _TERMINAL_S if self._live else min(max(_FIRST_S, _SHARE * (now - self._start)), _MOST_S)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pty
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from datafeed.cli import main
-from datafeed.commands.meter import PLAIN_S, PlainLines, progress_text
+from datafeed.commands.meter import progress_text
 from datafeed.commands.ticker import Ticker
 from datafeed.converters.detect import KINDS
 from datafeed.converters.progress import Progress
@@ -161,7 +163,7 @@ def test_help_names_every_kind() -> None:
         ("--level=30", "level must be -100 to 22, found 30"),
         ("--workers=0", "Invalid value for '--workers': 0 is not in the range x>=1."),
         ("--on-error=ignore", "Invalid value for '--on-error': 'ignore' is not one of"),
-        ("--type=x", "Invalid value for '--type': expected NAME=DTYPE, found 'x'"),
+        ("--type=x", "Invalid value for '--type': expected NAME=DTYPE, found no '='"),
     ],
 )
 def test_a_bad_option_exits_2(rows: Path, tmp_path: Path, options: str, said: str) -> None:
@@ -230,15 +232,19 @@ def test_progress_has_rates_ratio_and_time_left() -> None:
     )
 
 
-def test_plain_lines_come_every_few_seconds(capsys: pytest.CaptureFixture[str]) -> None:
-    """A log is not flooded, whatever the conversion reports."""
-    lines = PlainLines()
-    for tenths in range(200):
-        lines(Progress(tenths, 1, 1, 0, tenths / 10, 1.0, 1.0, None))
+def test_plain_lines_are_soon_there_and_stay_few(capsys: pytest.CaptureFixture[str]) -> None:
+    """The newest is at most a tenth of the time old, or 2 s; a log of an hour is not flooded."""
+    ticker = Ticker("work")
+    start = time.monotonic()
+    for tenth in range(36_000):
+        ticker.line(str(tenth / 10), start + tenth / 10)
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert len(shown.err.splitlines()) == int(19.9 // PLAIN_S)
-    assert "time left unknown" in shown.err
+    told = [float(line.removeprefix("work: ")) for line in shown.err.splitlines()]
+    assert told[0] == pytest.approx(2.0, abs=0.11)
+    gaps = [(later - before, before) for before, later in itertools.pairwise(told)]
+    assert all(gap <= max(2.0, min(10.0, before / 10)) + 0.11 for gap, before in gaps)
+    assert len(told) < 400
 
 
 def test_a_ticker_is_quiet_when_work_is_short(capsys: pytest.CaptureFixture[str]) -> None:
