@@ -61,13 +61,21 @@ class _Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as exc:
+            _tell(exc)
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except DatafeedError as exc:
+        except (DatafeedError, click.UsageError) as exc:
             if ctx.params["debug"]:
                 raise
-            _fail(str(exc), exit_code(exc))
+            _tell(exc)
         except KeyboardInterrupt:
             if ctx.params["debug"]:
                 raise
@@ -96,6 +104,17 @@ def _drop_output() -> None:
 def _fail(text: str, code: int) -> NoReturn:
     click.echo(f"error: {safe(text)}", err=True)
     sys.exit(code)
+
+
+def _tell(error: DatafeedError | click.UsageError) -> NoReturn:
+    """Say in one line what is wrong, and exit; without any argument, click shows the help instead."""
+    if isinstance(error, DatafeedError):
+        _fail(str(error), exit_code(error))
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        raise error
+    command = error.ctx.command_path if error.ctx else "datafeed"
+    text = " ".join(error.format_message().split()).rstrip(".")
+    _fail(f"{text}: see `{command} --help`", error.exit_code)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -50,7 +50,35 @@ def test_an_unknown_command_is_wrong_usage() -> None:
     """A typing error is no traceback."""
     result = run("covnert")
     assert result.exit_code == 2
-    assert "No such command 'covnert'" in result.stderr
+    assert result.stderr.startswith("error: No such command 'covnert'")
+
+
+@pytest.mark.parametrize(
+    ("args", "said", "command"),
+    [
+        (["--nope"], "No such option", "datafeed"),
+        (["covnert"], "No such command 'covnert'", "datafeed"),
+        (["info"], "Missing argument 'URL'", "datafeed info"),
+        (["head", "a", "-n", "0"], "Invalid value for '-n': 0 is not in the range x>=1", "datafeed head"),
+        (["cat", "a", "--format", "csv"], "Invalid value for '--format'", "datafeed cat"),
+        (["verify", "a", "b\nc"], "Got unexpected extra argument", "datafeed verify"),
+        (["convert", "a", "b", "--workers", "0"], "Invalid value for '--workers'", "datafeed convert"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_points_to_the_help(args: list[str], said: str, command: str) -> None:
+    """As every other error."""
+    result = run(*args)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: {said}")
+    assert result.stderr.endswith(f": see `{command} --help`\n")
+    assert result.stderr.count("\n") == 1
+
+
+def test_no_argument_shows_the_help() -> None:
+    """Somebody who does not know what to type is not told that it is wrong in one line."""
+    result = run()
+    assert result.exit_code == 2
+    assert "Commands:" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def test_help_names_every_kind() -> None:
         ("--shard-size=10 QB", "shard_size '10 QB' is no size: write it as 100MB, 1.5GB or 256KiB"),
         ("--block-size=0", "block_size must be at least one byte, found '0'"),
         ("--level=30", "level must be -100 to 22, found 30"),
-        ("--workers=0", "Invalid value for '--workers': 0 is not in the range x>=1."),
+        ("--workers=0", "Invalid value for '--workers': 0 is not in the range x>=1"),
         ("--on-error=ignore", "Invalid value for '--on-error': 'ignore' is not one of"),
         ("--type=x", "Invalid value for '--type': expected NAME=DTYPE, found no '='"),
     ],
