@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -165,7 +166,19 @@ def _chunk(reading: Reading, arrays: _Arrays, lost: dict[int, str], start: int) 
 
 def _as_text(arrays: _Arrays, row: int) -> bytes:
     """Return a row for quarantine, as Python writes it."""
-    ones = {feature: plain(array.slice(row, 1)) for feature, array in arrays.items()}
-    texts = {feature for feature in ones if feature.dtype == "utf8" and not feature.shape}
-    values = {feature.name: one.cast("binary") if feature in texts else one for feature, one in ones.items()}
-    return repr({name: one.to_pylist()[0] for name, one in values.items()}).encode()
+    return repr({feature.name: _value(feature, array.slice(row, 1)) for feature, array in arrays.items()}).encode()
+
+
+def _value(feature: Feature, one: pa.Array) -> object:
+    """Return the one value of an array; text as bytes where it stands alone, or is no UTF-8."""
+    if feature.dtype != "utf8" or one.null_count:
+        return plain(one).to_pylist()[0]
+    if feature.shape:
+        try:
+            return plain(one).to_pylist()[0]
+        except UnicodeDecodeError:
+            pass
+    column = column_of(feature, one)
+    if column.inner is None:
+        return column.values.tobytes()
+    return [column.values[start:end].tobytes() for start, end in pairwise(column.inner.tolist())]

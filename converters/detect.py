@@ -36,7 +36,7 @@ _MARK_NBYTES = 2**16
 _MANIFEST = "dataset.json"
 _MANIFEST_NBYTES = 2**30  # its last fields tell whose it is
 _OURS = b'"format":"datafeed"'
-_UNPACKED_ONLY = ("parquet", "tfrecord")
+_UNPACKED_ONLY = ("parquet", "arrow", "tfrecord")
 
 
 def open_source(path: Where, kind: str | None, options: SourceOptions) -> Source:
@@ -44,7 +44,7 @@ def open_source(path: Where, kind: str | None, options: SourceOptions) -> Source
 
     Args:
         path: A file, a folder or a pattern, a path or URL; or several.
-        kind: One of `KINDS`; None to tell it from what is there.
+        kind: One of `KINDS`; None for text where there is a tokenizer, else to tell it from what is there.
         options: How it is read.
 
     Returns:
@@ -61,7 +61,8 @@ def open_source(path: Where, kind: str | None, options: SourceOptions) -> Source
     files = list(islice(_files(path, options), _LOOK_FILES))
     for one in each(path):
         _refuse_converted(one, files, options.files)
-    kind = _detect(path, files, options.files) if kind is None else kind
+    if kind is None:
+        kind = _detect(path, files, options.files) if options.tokenizer is None else "text"
     if kind in _UNPACKED_ONLY:
         _refuse_zstd(path, files, kind, options.files)
     return KINDS[kind].open(path, options)
@@ -147,7 +148,15 @@ def _kind_by_name(path: str) -> str | None:
     return "tfrecord" if kind is None and NAMES.search(bare) else kind
 
 
-_MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow", b"\x93NUM": "numpy", b"\x89HDF": "hdf5", b"fLaC": "audio"}
+_MAGIC = {
+    b"PAR1": "parquet",
+    b"ARRO": "arrow",
+    b"\xff\xff\xff\xff": "arrow",  # a stream
+    b"FEA1": "arrow",
+    b"\x93NUM": "numpy",
+    b"\x89HDF": "hdf5",
+    b"fLaC": "audio",
+}
 
 
 def _kind_by_content(path: str, files: Files) -> str | None:

@@ -69,7 +69,7 @@ KINDS = {
     "huggingface": Kind(
         "huggingface:SavedDataset",
         "a folder that datasets.save_to_disk wrote",
-        marks=(("dataset_info.json", b"{"), ("state.json", b"_data_files"), ("dataset_dict.json", b"splits")),
+        marks=(("state.json", b"_data_files"), ("dataset_dict.json", b"splits")),
         options=("--int64-lists",),
         extra="parquet",
     ),
@@ -88,7 +88,7 @@ KINDS = {
     "text": Kind(
         "text:Text",
         "documents (lines of txt, jsonl or parquet) as token ids",
-        options=("--tokenizer", "--seq-len", "--one-document", "--separator", "--tail", "--text"),
+        options=("--tokenizer", "--seq-len", "--one-document", "--separator", "--tail", "--text", "--int64-lists"),
         extra="text",
     ),
     "numpy": Kind("numpy_files:NumpyFiles", "NumPy arrays whose first axis counts samples", (".npy", ".npz")),

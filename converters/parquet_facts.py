@@ -62,7 +62,7 @@ def facts_of(files: Files, path: str, columns: Sequence[str]) -> Facts | str:
         with files.open(path, read_ahead=_TAIL_NBYTES) as file:
             footer = parquet.read_metadata(file)
         facts = _facts(footer, footer.schema.to_arrow_schema(), columns)
-    except (OSError, pa.ArrowException) as exc:
+    except (OSError, UnicodeError, pa.ArrowException) as exc:
         return f"no parquet file that can be read: {exc}"
     return facts
 

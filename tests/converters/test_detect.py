@@ -17,6 +17,7 @@ ASKED = SourceOptions()
 TFRECORD = framed([b"one", b"two"])
 HEADS = {
     "parquet": b"PAR1",
+    "arrow": b"ARROW1\0\0",
     "images": b"\xff\xd8\xff\xe0\x00\x10JFIF",
     "tfrecord": TFRECORD,
     "jsonl": b' {"a": 1}\n',
@@ -46,6 +47,9 @@ def told(path: Path, kind: str | None = None) -> str:
         ("a.webp", "images"),
         ("a.parquet", "parquet"),
         ("a.PQ", "parquet"),
+        ("a.arrow", "arrow"),
+        ("a.Feather", "arrow"),
+        ("a.ipc", "arrow"),
         ("a.csv", "csv"),
         ("a.tsv", "csv"),
         ("a.csv.gz", "csv"),
@@ -89,7 +93,7 @@ def test_a_file_packed_with_zstd_is_refused(tmp_path: Path, name: str, kind: str
             told(asked, kind)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "tfrecord"])
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "tfrecord"])
 def test_a_file_packed_with_zstd_is_not_lost_among_others(tmp_path: Path, kind: str) -> None:
     """A folder's files of the kind are all converted, or none is; of another kind, they are passed over."""
     put(tmp_path / f"a.{kind}", HEADS.get(kind, b"a,b\n1,2\n"))
@@ -133,6 +137,26 @@ def test_files_behind_links_to_folders_count(tmp_path: Path) -> None:
     (tmp_path / "set" / "cat").symlink_to(put(tmp_path / "elsewhere" / "a.jpg").parent)
     (tmp_path / "set" / "self").symlink_to("self")
     assert told(tmp_path / "set") == "images"
+
+
+@pytest.mark.parametrize("head", [b"\xff\xff\xff\xff\x10\1\0\0", b"FEA1"])
+def test_arrow_streams_and_old_feather_files_are_arrow(tmp_path: Path, head: bytes) -> None:
+    """By their first bytes, as a stream has no magic; what cannot be read says so when it is."""
+    assert told(put(tmp_path / "data", head)) == "arrow"
+
+
+def test_a_saved_dataset_is_told_by_its_state(tmp_path: Path) -> None:
+    """Though it holds JSON beside Arrow files; a dataset_info.json alone says nothing, as other libraries write it."""
+    put(tmp_path / "ours" / "data-00000-of-00001.arrow")
+    put(tmp_path / "ours" / "dataset_info.json", b"{}")
+    put(tmp_path / "ours" / "state.json", b'{"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}')
+    assert told(tmp_path / "ours") == told(tmp_path / "ours" / "state.json") == "huggingface"
+    put(tmp_path / "splits" / "dataset_dict.json", b'{"splits": ["train"]}')
+    assert told(tmp_path / "splits") == "huggingface"
+    put(tmp_path / "tensors" / "dataset_info.json", b"{}")
+    put(tmp_path / "tensors" / "a.tfrecord-00000-of-00001")
+    with pytest.raises(SourceError, match="1 jsonl, 1 tfrecord"):
+        told(tmp_path / "tensors")
 
 
 def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
