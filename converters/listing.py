@@ -120,8 +120,8 @@ class Walk:
         self._seen: set[tuple[int, int]] = set()
         self.again: list[str] = []
 
-    def folder(self, path: str) -> tuple[list[os.DirEntry[str]], list[str]]:
-        """List one folder: what is no folder, and the paths of the folders in it, each sorted by name.
+    def entries(self, path: str) -> Iterator[os.DirEntry[str]]:
+        """Yield what lies in one folder, in no order.
 
         Raises:
             SourceError: It cannot be read.
@@ -130,16 +130,23 @@ class Walk:
             status = os.stat(path)
             if (status.st_dev, status.st_ino) in self._seen:
                 self.again.append(path)
-                return [], []
+                return
             self._seen.add((status.st_dev, status.st_ino))
             with os.scandir(path) as entries:
-                found = sorted((entry for entry in entries if entry.name[0] != "."), key=lambda entry: entry.name)
+                yield from (entry for entry in entries if entry.name[0] != ".")
         except OSError as exc:
             raise SourceError(f"cannot list {shown(path)}: {exc.strerror}; {NEXT}") from exc
+
+    def folder(self, path: str) -> tuple[list[os.DirEntry[str]], list[str]]:
+        """List one folder: what is no folder, and the paths of the folders in it, each sorted by name.
+
+        Raises:
+            SourceError: It cannot be read.
+        """
         files: list[os.DirEntry[str]] = []
         folders: list[str] = []
-        for entry in found:
-            if _is_folder(entry):
+        for entry in sorted(self.entries(path), key=lambda entry: entry.name):
+            if is_folder(entry):
                 folders.append(entry.path)
             else:
                 files.append(entry)
@@ -158,7 +165,8 @@ class Walk:
             waiting += reversed(folders)
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder, or a link to one."""
     try:
         return entry.is_dir()
     except OSError:  # a link to itself
