@@ -64,7 +64,10 @@ def export_tfrecord(
         OutputError: The destination cannot be written, or is full.
     """
     store, out = open_store(dataset, storage_options), open_store(dest, dest_options)
-    names = out.names()
+    try:
+        names = out.names()
+    except NotADirectoryError as exc:
+        raise OutputDiffers(f"{out.url} is a file: name a new or empty directory as the destination") from exc
     if names:
         raise OutputDiffers(f"{out.url} is not empty: it holds {some(list(map(repr, names)), 1)}; name another place")
     manifest = read_manifest(store)

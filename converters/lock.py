@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
-from datafeed.errors import OutputError, OutputLocked
-from datafeed.localstore import LocalStore
+from datafeed.errors import OutputDiffers, OutputError, OutputLocked
+from datafeed.localstore import LocalStore, file_in_the_way
 from datafeed.storage import Store
 
 LOCK_NAME = ".convert.lock"
@@ -61,6 +61,9 @@ def _acquire(folder: str, path: str) -> int:
             os.makedirs(folder, exist_ok=True)
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as exc:
+            other = file_in_the_way(folder)
+            if other:
+                raise OutputDiffers(f"{other!r} is a file: name a new or empty directory as the destination") from exc
             text = f"cannot write to the destination: {exc.strerror}; name a directory that may be written"
             raise OutputError(exc.errno, text, folder) from exc
         try:

@@ -134,10 +134,9 @@ class LocalStore:
 
     def sweep(self) -> None:
         """Delete unfinished writes, nested ones too (see `Store`)."""
-        for folder, _, names in os.walk(self.url):
-            for name in filter(_unfinished, names):
-                with suppress(FileNotFoundError):
-                    os.unlink(f"{folder}/{name}")
+        for path in _unfinished_files(self.url):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
 
     @contextmanager
     def writer(self, name: str) -> Iterator[_Writer]:
@@ -145,20 +144,20 @@ class LocalStore:
         path = self._path(name)
         folder, base = path.rsplit("/", 1)
         temporary = f"{folder}/.{base}.{os.getpid()}-{next(_COUNT)}{_TMP}"
-        with _mapped(path, 0):
+        with _mapped(path, 0, self.url):
             os.makedirs(folder or "/", exist_ok=True)
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         existed = os.path.lexists(path)
         left = temporary  # what must not stay after an exception
         try:
             try:
-                yield _Writer(fd, path)
-                with _mapped(path, 0):
+                yield _Writer(fd, path, self.url)
+                with _mapped(path, 0, self.url):
                     os.fsync(fd)
             finally:
-                with _mapped(path, 0):
+                with _mapped(path, 0, self.url):
                     os.close(fd)
-            with _mapped(path, 0):
+            with _mapped(path, 0, self.url):
                 os.replace(temporary, path)
                 left = (
                     "" if existed else path
@@ -173,43 +172,54 @@ class LocalStore:
 
 
 class _Writer:
-    __slots__ = ("_fd", "_path", "nbytes")
+    __slots__ = ("_fd", "_path", "_root", "nbytes")
 
-    def __init__(self, fd: int, path: str) -> None:
+    def __init__(self, fd: int, path: str, root: str) -> None:
         self._fd = fd
         self._path = path
+        self._root = root
         self.nbytes = 0
 
     def write(self, data: Buffer) -> None:
         view = memoryview(data).cast("B")
-        with _mapped(self._path, self.nbytes + view.nbytes):
+        with _mapped(self._path, self.nbytes + view.nbytes, self._root):
             while view.nbytes:
                 written = os.write(self._fd, view)
                 self.nbytes += written
                 view = view[written:]
 
 
+def file_in_the_way(path: str) -> str:
+    """Return the part of a directory's path that is no directory; empty where there is none."""
+    while path and not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return path if path and not os.path.isdir(path) else ""
+
+
 @contextmanager
-def _mapped(path: str, nbytes: int) -> Iterator[None]:
+def _mapped(path: str, nbytes: int, root: str) -> Iterator[None]:
     """Turn an OSError of a write into ours, with the numbers."""
     try:
         yield
     except OSError as exc:
-        if exc.errno not in {errno.ENOSPC, errno.EDQUOT}:
-            raise OutputError(exc.errno, f"cannot write: {exc.strerror}", path) from exc
         folder = path.rsplit("/", 1)[0]
-        text = f"no room ({exc.strerror}): {path} needs {format_size(nbytes)} at least, {_free(folder)}"
+        if exc.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            other = file_in_the_way(folder)
+            reason = f"{other!r} is no directory" if other else exc.strerror
+            raise OutputError(exc.errno, f"cannot write: {reason}", path) from exc
+        text = f"no room ({exc.strerror}): {path} needs {format_size(nbytes)} at least, {_free(folder, root)}"
         raise OutputFull(exc.errno, f"{text}; free some or choose another place, then run the same command") from exc
 
 
-def _free(folder: str) -> str:
+def _free(folder: str, root: str) -> str:
+    """Say what is free once what writes of this store have left unfinished is removed, which it then is."""
     try:
         status = os.statvfs(folder)
+        unfinished = sum(os.stat(path).st_blocks for path in _unfinished_files(root)) * 512
     except OSError as exc:
         return f"free space of {folder} unknown: {exc.strerror}"
-    return (
-        f"{format_size(status.f_bavail * status.f_frsize)} and {counted(status.f_favail, 'inode')} are free at {folder}"
-    )
+    free = format_size(status.f_bavail * status.f_frsize + unfinished)
+    return f"{free} and {counted(status.f_favail, 'inode')} are free at {folder}"
 
 
 def _sync_folder(folder: str) -> None:
@@ -218,6 +228,11 @@ def _sync_folder(folder: str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _unfinished_files(root: str) -> Iterator[str]:
+    for folder, _, names in os.walk(root):
+        yield from (f"{folder}/{name}" for name in names if _unfinished(name))
 
 
 def _unfinished(name: str) -> bool:

@@ -55,7 +55,7 @@ def command(
         datafeed index /data/exported --schema /data/photos
         datafeed index --rebuild /data/photos
     """
-    from datafeed.errors import ConfigError
+    from datafeed.errors import ConfigError, DatasetNotFound
     from datafeed.foreign import index_foreign
     from datafeed.rebuild import rebuild_index
     from datafeed.storage import open_store
@@ -66,11 +66,12 @@ def command(
             raise ConfigError("--block-size and --rebuild exclude each other: the shards keep their blocks")
         if described is not None:
             raise ConfigError("--schema and --rebuild exclude each other: the shards keep their schema")
-        manifest = rebuild_index(store)
-    else:
-        nbytes = parse_size(block_size or "256KiB", name="--block-size")
-        schema = None if described is None else _schema_of(described, storage_options(storage))
-        manifest = index_foreign(store, schema=schema, block_size=nbytes)
+    nbytes = parse_size(block_size or "256KiB", name="--block-size")
+    schema = None if described is None else _schema_of(described, storage_options(storage))
+    try:
+        manifest = rebuild_index(store) if rebuild else index_foreign(store, schema=schema, block_size=nbytes)
+    except NotADirectoryError as exc:
+        raise DatasetNotFound(f"{store.url} is a file: name the directory that holds it") from exc
     facts = {
         "url": store.url,
         "dataset_id": manifest.dataset_id,

@@ -123,6 +123,14 @@ def test_complete_dataset_without_bad_items_is_the_same_for_every_way(tmp_path: 
         assert convert(Numbered(200), str(tmp_path), dataclasses.replace(SMALL, on_error=asked)).ran_on == "nothing"
 
 
+@pytest.mark.parametrize("name", ["mine", "mine/new"])
+def test_a_file_is_no_destination(tmp_path: Path, name: str) -> None:
+    """Nor can a directory be made in one: the file is named."""
+    (tmp_path / "mine").write_bytes(b"mine")
+    with pytest.raises(OutputDiffers, match=f"'{tmp_path}/mine' is a file: name a new or empty directory"):
+        convert(Numbered(20), str(tmp_path / name), SMALL)
+
+
 @pytest.mark.parametrize("name", ["photo.jpg", "sub/photo.jpg", "shard-000000.tfrecord.zst", "journal/mine.txt"])
 def test_foreign_files_are_refused_and_kept(tmp_path: Path, name: str) -> None:
     """A folder that holds anything of somebody else is not a destination."""

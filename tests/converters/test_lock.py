@@ -83,5 +83,5 @@ def test_f04_remote_lock_of_a_live_process_stays(tmp_path: Path) -> None:
 def test_destination_in_a_file_is_refused(tmp_path: Path) -> None:
     """A destination that cannot be a directory is an OutputError that names it."""
     (tmp_path / "file").write_bytes(b"x")
-    with pytest.raises(OutputError, match="file/out"), locked(open_store(tmp_path / "file" / "out")):
+    with pytest.raises(OutputError, match="/file' is a file: name"), locked(open_store(tmp_path / "file" / "out")):
         pass

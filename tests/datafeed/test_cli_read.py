@@ -287,6 +287,15 @@ def test_export_into_a_full_directory_exits_4(url: str, tmp_path: Path) -> None:
     assert "is not empty: it holds 'mine.txt'" in result.stderr
 
 
+def test_a_file_in_place_of_a_directory_is_named(url: str, tmp_path: Path) -> None:
+    """By whatever asks for one."""
+    (tmp_path / "mine").write_bytes(b"mine")
+    path = str(tmp_path / "mine")
+    for args, code in ((["export", url, path], 4), (["index", path], 3), (["index", "--rebuild", path], 3)):
+        result = run(*args)
+        assert (result.exit_code, result.stderr.startswith(f"error: {path} is a file: name ")) == (code, True)
+
+
 def test_safe_escapes_what_is_not_printable() -> None:
     """Names of files that are no UTF-8 arrive as surrogates, and show as the bytes that they are."""
     assert safe("plain ünïcode 名 🙂") == "plain ünïcode 名 🙂"
