@@ -119,13 +119,13 @@ def plain(array: pa.Array) -> pa.Array:
     return array
 
 
-def reshaped(name: str, array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, dict[int, str]]:
+def reshaped(feature: Feature, array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, dict[int, str]]:
     """Turn lists of any length into lists of fixed size.
 
     Args:
-        name: The feature's name.
+        feature: What `feature_of` made of the type to give them.
         array: (n,) lists of lists.
-        kind: The type to give them.
+        kind: That type.
 
     Returns:
         The array; and the rows whose lists have other sizes, which are null in it, with the reason.
@@ -133,21 +133,41 @@ def reshaped(name: str, array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, d
     import pyarrow as pa
 
     array = plain(array)
-    try:
-        return array.cast(kind), {}
-    except pa.ArrowInvalid:
-        ones = [_cast_one(array.slice(row, 1), kind) for row in range(len(array))]
-    odd = {row: f"{name!r} has not the shape of {kind}" for row, one in enumerate(ones) if one is None}
-    return pa.concat_arrays([pa.nulls(1, kind) if one is None else one for one in ones]), odd
+    kept = _of_shape(array, kind)
+    rows = np.flatnonzero(_present(array) & ~kept).tolist()
+    odd = dict.fromkeys(rows, f"{feature.name!r} has not the shape {feature.shape}")
+    if kept.all():
+        return _nested(array, kind), {}
+    places = np.cumsum(kept) - 1
+    return _nested(array.filter(pa.array(kept)), kind).take(pa.array(places, mask=~kept)), odd
 
 
-def _cast_one(array: pa.Array, kind: pa.DataType) -> pa.Array | None:
+def _of_shape(array: pa.Array, kind: pa.DataType) -> Mask:
+    """Tell which rows are lists of the sizes that a type says, none of them missing."""
+    from pyarrow import compute, types
+
+    kept = _present(array)
+    rows = np.arange(len(array))
+    while types.is_list(kind) or types.is_fixed_size_list(kind):
+        lengths = compute.list_value_length(array).fill_null(-1).to_numpy(zero_copy_only=False)
+        if types.is_fixed_size_list(kind):
+            kept[rows[lengths != kind.list_size]] = False
+        rows = np.repeat(rows, np.maximum(lengths, 0))
+        array, kind = array.flatten(), kind.value_type
+    return kept
+
+
+def _nested(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return lists as a type says, which they fit, without nulls but among the values."""
     import pyarrow as pa
+    from pyarrow import types
 
-    try:
-        return array.cast(kind)
-    except pa.ArrowInvalid:
-        return None
+    if types.is_fixed_size_list(kind):
+        return pa.FixedSizeListArray.from_arrays(_nested(array.flatten(), kind.value_type), kind.list_size)
+    if types.is_list(kind):
+        offsets = pa.array(_list_offsets(array), pa.int64())
+        return pa.LargeListArray.from_arrays(offsets, _nested(array.flatten(), kind.value_type))
+    return array
 
 
 def column_of(feature: Feature, array: pa.Array) -> Column:

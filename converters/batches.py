@@ -64,7 +64,7 @@ def chunks_of(reading: Reading, batch: pa.RecordBatch, start: int) -> Iterator[C
         bad: dict[int, str] = {}
         for column in reading.columns:
             if column.leaf.shaped:
-                arrays[column.feature], odd = reshaped(column.feature.name, arrays[column.feature], column.leaf.kind)
+                arrays[column.feature], odd = reshaped(column.feature, arrays[column.feature], column.leaf.kind)
                 bad = {**odd, **bad}
         named = _named(reading, part, arrays)
         if any(named.values()):

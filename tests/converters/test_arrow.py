@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from source_contract import check_form, rows_of
 
-from datafeed.converters.arrow import column_of, feature_of, unfit_rows
+from datafeed.converters.arrow import column_of, feature_of, reshaped, unfit_rows
 from datafeed.converters.source import Chunk
 from datafeed.errors import SchemaError
 
@@ -168,6 +168,32 @@ def test_tensors_of_fixed_shape_keep_it() -> None:
         pa.fixed_shape_tensor(pa.int8(), (2, 2)), pa.array([[1, 2, 3, 4], [5, 6, 7, 8]], pa.list_(pa.int8(), 4))
     )
     assert back(tensors) == [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]
+
+
+@pytest.mark.parametrize("start", [0, 1, 2])
+def test_lists_get_the_sizes_that_metadata_say(start: int) -> None:
+    """Of a part of an array too; missing ones stay so, others of another shape are named, at any depth."""
+    values = [[[1, 2], [3, 4]], None, [[5, 6], [7, 8]], [[9, 9]], [[1, 2], [3]], [[1, 2], None], [[0, 1], [2, 3]]]
+    whole = pa.array(values, pa.list_(pa.list_(pa.int8())))
+    kind = pa.list_(pa.list_(pa.int8(), 2), 2)
+    feature = feature_of("x", kind, optional=True, int64_lists=False)
+    for end in (3, 7):
+        array, odd = reshaped(feature, whole.slice(start, end - start), kind)
+        assert odd == {row - start: "'x' has not the shape (2, 2)" for row in (3, 4, 5) if row < end}
+        kept = [None if row in (3, 4, 5) else values[row] for row in range(start, end)]
+        chunk = Chunk({"x": column_of(feature, array)}, end - start)
+        assert [row["x"] for row in rows_of([feature], chunk)] == kept
+
+
+def test_lists_of_any_length_get_items_of_a_size() -> None:
+    """Only what is within the first dimension is fixed."""
+    array = pa.array([[[1, 2]], [], None, [[3, 4], [5, 6]], [[7]]], pa.large_list(pa.list_(pa.int16())))
+    kind = pa.list_(pa.list_(pa.int16(), 2))
+    feature = feature_of("x", kind, optional=True, int64_lists=False)
+    found, odd = reshaped(feature, array, kind)
+    assert list(odd) == [4]
+    chunk = Chunk({"x": column_of(feature, found)}, 5)
+    assert [row["x"] for row in rows_of([feature], chunk)] == [[[1, 2]], [], None, [[3, 4], [5, 6]], None]
 
 
 def test_an_extension_is_read_as_what_it_is_stored_as() -> None:
