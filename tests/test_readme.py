@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 from readme_help import README, renewed
 
+from datafeed import errors
+from datafeed.stats import LoaderStats
+
 TEXT = README.read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
 
@@ -67,8 +70,24 @@ def test_extras_and_version_are_those_of_the_project() -> None:
     project = tomllib.loads((README.parent / "pyproject.toml").read_text())["project"]
     named = re.search(r"Extras: (.*?)\.\n", TEXT, flags=re.DOTALL)
     assert named is not None
-    assert set(re.findall(r"`([a-z]+)`", named[1])) == set(project["optional-dependencies"]) - {"test", "bench"}
+    assert set(re.findall(r"`([a-z0-9]+)`", named[1])) == set(project["optional-dependencies"]) - {"test", "bench"}
     assert f"### {project['version']}\n" in TEXT
+
+
+def test_tree_of_errors_is_that_of_the_module() -> None:
+    """Each class stands there below its base, with what it is raised for."""
+    assert errors.__doc__ is not None
+    lines = [line.strip() for line in errors.__doc__.splitlines() if "──" in line]
+    assert len(lines) > 20
+    assert "\n".join(["DatafeedError", *lines]) in TEXT
+
+
+def test_every_figure_of_a_loader_is_explained() -> None:
+    """A new one is, too."""
+    table = TEXT[TEXT.index("`stats()` gives") :]
+    table = table[: table.index("`Dataset(url)` reads")]
+    figures = {name for name in dir(LoaderStats) if not name.startswith("_")}
+    assert {*re.findall(r"`(\w+)`", table)} - {"iter"} == figures
 
 
 def test_quoted_results_are_committed() -> None:
