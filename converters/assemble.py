@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -12,7 +12,7 @@ from datafeed._native import Block
 from datafeed.converters.encode import KEPT_REASONS, Bad, Part
 from datafeed.converters.journal import BadLine, Finished, Journal
 from datafeed.converters.progress import Meter
-from datafeed.footer import Place
+from datafeed.footer import Place, Run
 from datafeed.frames import compress, decompress
 from datafeed.framing import prefix_nbytes
 from datafeed.header import DatasetHeader
@@ -29,12 +29,21 @@ class Target:
         shard_size: Stored bytes of a shard's blocks, to which each comes as near as a block boundary can.
         limit: How many records to take; None for all.
         on_error: What is done with bad items; "quarantine" writes them aside.
+        first: The number of the first shard: how many others stand there already.
+        run: The run that writes them.
     """
 
     header: DatasetHeader
     shard_size: int
     limit: int | None
     on_error: str
+    first: int = 0
+    run: Run = field(default_factory=Run)
+
+    @property
+    def quarantine(self) -> str:
+        """The folder for bad items."""
+        return f"quarantine-{self.run.number:06d}" if self.run.number else "quarantine"
 
 
 @dataclass(slots=True)
@@ -130,7 +139,7 @@ class Assembler:
     def _line(self, item: Bad) -> BadLine:
         name = ""
         if item.data is not None:
-            name = f"quarantine/{self.at.task:06d}-{item.number:06d}.bin"
+            name = f"{self._target.quarantine}/{self.at.task:06d}-{item.number:06d}.bin"
             with self._store.writer(name) as sink:
                 sink.write(item.data)
         return BadLine(item.where, item.reason, name)
@@ -160,7 +169,7 @@ class Assembler:
                 self._close(last=False)
 
     def _begin(self) -> _Open:
-        number = len(self.finished)
+        number = self._target.first + len(self.finished)
         publish = self._store.writer(shard_name(number))
         writer = ShardWriter(publish.__enter__(), self._target.header, number)
         begin = self.finished[-1].end if self.finished else Place(0, 0)
@@ -170,8 +179,9 @@ class Assembler:
     def _close(self, *, last: bool) -> None:
         shard = self._shard
         assert shard is not None
-        blocks, number = shard.writer.columns(), len(self.finished)
-        info = shard.writer.finish(begin=shard.begin, end=shard.end, skipped=shard.skipped, last=last)
+        blocks, number = shard.writer.columns(), self._target.first + len(self.finished)
+        places = {"begin": shard.begin, "end": shard.end}
+        info = shard.writer.finish(**places, skipped=shard.skipped, last=last, run=self._target.run)
         self._shard = None
         shard.publish.__exit__(None, None, None)
         bad = shard.bad if self._target.on_error == "quarantine" else shard.bad[:KEPT_REASONS]

@@ -24,8 +24,8 @@ UNIT_NBYTES = 8 * 10**6
 _CHUNK_NBYTES = 4 * 2**20
 _CHUNK_ROWS = 4096
 _LOOK_INPUTS = 16
-_LOOK_SAMPLES = 1000
-_LOOK_NBYTES = 64 * 10**6
+LOOK_SAMPLES = 1000
+LOOK_NBYTES = 64 * 10**6
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ class Called:
         inputs = nbytes = 0
         for item in islice(self.inputs, _LOOK_INPUTS):
             inputs += 1
-            for sample in islice(self._samples(item, bad.append), _LOOK_SAMPLES - len(samples)):
+            for sample in islice(self._samples(item, bad.append), LOOK_SAMPLES - len(samples)):
                 samples.append(sample)
                 nbytes += nbytes_of(sample)
-            if len(samples) >= _LOOK_SAMPLES or nbytes >= _LOOK_NBYTES:
+            if len(samples) >= LOOK_SAMPLES or nbytes >= LOOK_NBYTES:
                 break
         if not inputs:
             raise EmptySource("nothing to convert: there is no input")
@@ -74,7 +74,7 @@ class Called:
             raise bad[0]
         if not samples and self.given is None:
             raise EmptySource(f"{name_of(self.fn)} gave no sample for the first {inputs} inputs: give a schema")
-        return self.given or _draw(samples, self.asked), max(nbytes // inputs, 1)
+        return self.given or draw(samples, self.asked), max(nbytes // inputs, 1)
 
     def _samples(self, item: object, on_bad: OnBad) -> Iterator[Sample]:
         return call(self.fn, item.path if isinstance(item, Stamp) else item, _named(item), on_bad)
@@ -153,12 +153,12 @@ class Mapped:
     @cached_property
     def _drawn(self) -> Schema:
         bad: list[BadItem] = []
-        samples = list(islice(self._made(self.inner.units(), bad.append), _LOOK_SAMPLES))
+        samples = list(islice(self._made(self.inner.units(), bad.append), LOOK_SAMPLES))
         if not samples and bad:
             raise bad[0]
         if not samples:
             raise EmptySource(f"{name_of(self.fn)} gave no sample: nothing to convert")
-        return _draw([sample for sample, _ in samples], self.asked)
+        return draw([sample for sample, _ in samples], self.asked)
 
     def _made(self, units: Iterable[Unit], on_bad: OnBad) -> Iterator[tuple[Sample, str]]:
         before = self.inner.schema()
@@ -186,7 +186,12 @@ class Mapped:
         return self.inner.notes()
 
 
-def _draw(samples: Sequence[Sample], asked: SourceOptions) -> Schema:
+def draw(samples: Sequence[Sample], asked: SourceOptions) -> Schema:
+    """Draw a schema from the first samples.
+
+    Raises:
+        SourceError: They fit none.
+    """
     try:
         schema = draw_schema(samples, int64_lists=asked.int64_lists)
     except SchemaError as exc:

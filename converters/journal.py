@@ -59,11 +59,17 @@ class Journal:
     Args:
         store: The destination.
         header: The conversion's header; shards of another one do not count.
+        dataset: The header that the shards carry, where they are appended to a dataset.
+        first: The number of the first shard.
     """
 
-    def __init__(self, store: Store, header: DatasetHeader) -> None:
+    def __init__(
+        self, store: Store, header: DatasetHeader, dataset: DatasetHeader | None = None, first: int = 0
+    ) -> None:
         self._store = store
         self._header = header
+        self._dataset = dataset or header
+        self._first = first
 
     def begin(self) -> None:
         """Write down which conversion this is."""
@@ -88,7 +94,7 @@ class Journal:
         """
         found: list[Finished] = []
         while True:
-            done = self._read(len(found))
+            done = self._read(self._first + len(found))
             if done is None:
                 return found
             found.append(done)
@@ -106,13 +112,13 @@ class Journal:
             footer = read_footer(self._store, shard_name(number))
         except (FileNotFoundError, ValueError):
             return None
-        if footer.header.dataset_id != self._header.dataset_id or footer.number != number:
+        if footer.header.dataset_id != self._dataset.dataset_id or footer.number != number:
             return None
         return Finished(info, footer.end, footer.last, footer.blocks, bad, on_error)
 
     def remove(self, shards: int) -> None:
         """Delete it, once the dataset is committed."""
-        for name in [*(_entry(number) for number in range(shards)), PLAN_NAME]:
+        for name in [*(_entry(self._first + number) for number in range(shards)), PLAN_NAME]:
             with suppress(FileNotFoundError):
                 self._store.delete(name)
 

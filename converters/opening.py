@@ -49,12 +49,12 @@ def open_parts(
     if split == FOLDER:
         folders = _folders(raw, options)
         return {
-            name: (_shaped(_opened(path, dest, options, fn, schema), options), name) for name, path in folders.items()
+            name: (shaped(_opened(path, dest, options, fn, schema), options), name) for name, path in folders.items()
         }
     source, name = _opened(raw, dest, options, fn, schema), _name(raw)
     if split is None:
-        return {"": (_shaped(source, options), name)}
-    return {part: (found, name) for part, found in parts(_shaped(source, options), split, options.seed).items()}
+        return {"": (shaped(source, options), name)}
+    return {part: (found, name) for part, found in parts(shaped(source, options), split, options.seed).items()}
 
 
 def _opened(
@@ -106,8 +106,8 @@ def _name(raw: RawData) -> str:
 _NAMED = 20
 
 
-def _shaped(source: Source, options: ConvertOptions) -> Source:
-    """Return the source with what is asked of every kind: shuffled, resized, some features, other names."""
+def shaped(source: Source, options: ConvertOptions) -> Source:
+    """Return a source with what is asked of every kind: shuffled, resized, some features, other names."""
     if options.shuffle_all and not source.options().get("shuffle"):
         source = Shuffled(source, options.seed)
     if options.columns or options.rename or options.key is not None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from datafeed import __version__
 from datafeed.converters.sample import Sample, take_sample
 from datafeed.converters.settings import ConvertOptions
 from datafeed.converters.source import Source, Unit
 from datafeed.converters.tasks import Task, cut_tasks
-from datafeed.errors import EmptySource
+from datafeed.errors import EmptySource, SchemaError
 from datafeed.frames import zstd_version
 from datafeed.header import DatasetHeader, make_header
 from datafeed.schema import Schema
@@ -56,18 +56,20 @@ class Plan:
         return self.header.level
 
 
-def make_plan(source: Source, name: str, options: ConvertOptions) -> Plan:
+def make_plan(source: Source, name: str, options: ConvertOptions, onto: DatasetHeader | None = None) -> Plan:
     """Plan a conversion: list the source, read its schema and a small sample of it.
 
     Args:
         source: Where the samples come from.
         name: What the user called it.
         options: How to convert.
+        onto: The dataset to which the samples are to be appended, whose sizes, level and schema then hold.
 
     Returns:
         The plan.
 
     Raises:
+        SchemaError: The samples do not fit the dataset.
         SourceError: The source cannot be read, or it is empty.
     """
     schema = source.schema()
@@ -75,7 +77,11 @@ def make_plan(source: Source, name: str, options: ConvertOptions) -> Plan:
     tasks = cut_tasks(units)
     if not tasks:
         raise EmptySource(f"nothing to convert in {name}: expected at least one sample, found no file or row")
-    sample = take_sample(source, schema, tasks, options.block_nbytes, options.level)
+    sizes = (options.block_nbytes, options.extent_nbytes, options.level)
+    if onto is not None:
+        schema = fitting(schema, onto.schema)
+        sizes = (onto.block_size, onto.extent_size, onto.level)
+    sample = take_sample(source, schema, tasks, sizes[0], sizes[2])
     provenance = {
         "source": name,
         "kind": source.kind,
@@ -86,16 +92,41 @@ def make_plan(source: Source, name: str, options: ConvertOptions) -> Plan:
     }
     header = make_header(
         schema,
-        block_size=options.block_nbytes,
+        block_size=sizes[0],
         level=sample.level,
         provenance=provenance,
-        extent_size=options.extent_nbytes,
+        extent_size=sizes[1],
     )
     records, raw = _estimate(tasks, sample, options.limit)
     stored = round(raw * sample.share)
     shards = max(round(stored / options.shard_nbytes), 1)
     seconds = raw / sample.raw * sample.seconds if sample.raw else 0.0
     return Plan(source, name, tuple(tasks), header, records, raw, stored, shards, seconds, tuple(source.notes()))
+
+
+def fitting(schema: Schema, wanted: Schema) -> Schema:
+    """Return the schema of a dataset, where samples of another one fit it.
+
+    Args:
+        schema: What the samples hold.
+        wanted: What the dataset holds.
+
+    Raises:
+        SchemaError: They differ in a feature; it is named.
+    """
+    found = {feature.name: feature for feature in schema}
+    for feature in wanted:
+        have = found.pop(feature.name, None)
+        if have is None:
+            raise SchemaError(f"the dataset has {feature.to_json()}, the source lacks it", feature=feature.name)
+        alike = replace(have, optional=feature.optional, media=feature.media)
+        if alike != feature or (have.optional and not feature.optional):
+            reason = f"the dataset has {feature.to_json()}, the source {have.to_json()}"
+            raise SchemaError(f"{reason}: convert it by itself, or write it alike", feature=feature.name)
+    if found:
+        name = next(iter(found))
+        raise SchemaError("the source has it, the dataset does not: leave it out with `columns`", feature=name)
+    return wanted
 
 
 def _estimate(tasks: Iterable[Task], sample: Sample, limit: int | None) -> tuple[int, int]:

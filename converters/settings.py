@@ -40,6 +40,8 @@ class ConvertOptions(SourceOptions):
         quality: The JPEG quality of images that are resized.
         split: "val=0.1,test=0.05", where what is left is "train"; "folder" for a dataset for each folder of the source;
             "column:NAME" for one for each value. Each becomes a dataset DEST/NAME.
+        append: Whether the samples are added to the dataset that stands at the destination, whose schema, level and
+            sizes of blocks and extents then hold.
         dest_options: Passed to the destination's fsspec file system in place of `storage_options`.
 
     Raises:
@@ -61,6 +63,7 @@ class ConvertOptions(SourceOptions):
     resize: int | None = None
     quality: int = 90
     split: str | None = None
+    append: bool = False
     dest_options: Mapping[str, object] | None = field(default=None, repr=False)  # it may hold a secret
 
     def __post_init__(self) -> None:

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datafeed.converters.convert import ConvertOptions as ConvertOptions
     from datafeed.converters.convert import convert as convert
+    from datafeed.converters.merge import merge as merge
+    from datafeed.converters.remap import map_dataset as map_dataset
+    from datafeed.converters.write import write as write
     from datafeed.dataset import Dataset as Dataset
     from datafeed.images import ImageOptions as ImageOptions
     from datafeed.loader import Loader as Loader
@@ -31,6 +34,9 @@ _HOME = {
     "Ragged": "datafeed.ragged",
     "Schema": "datafeed.schema",
     "convert": "datafeed.converters.convert",
+    "map_dataset": "datafeed.converters.remap",
+    "merge": "datafeed.converters.merge",
+    "write": "datafeed.converters.write",
 }
 
 __all__ = [*_HOME, "__version__"]  # noqa: PLE0604  (a literal dict's keys are strings)

@@ -29,6 +29,7 @@ _COMMANDS = {
     "convert": "datafeed.commands.convert",
     "sources": "datafeed.commands.sources",
     "map": "datafeed.commands.map",
+    "merge": "datafeed.commands.merge",
     "info": "datafeed.commands.info",
     "head": "datafeed.commands.head",
     "verify": "datafeed.commands.verify",

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -38,6 +39,20 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """Name the run that wrote a shard.
+
+    Args:
+        number: 0 for the dataset's own conversion, then one for each time that shards were appended to it.
+        provenance: Where the samples of an appended run came from, as JSON values; nothing for run 0, of which the
+            header speaks.
+    """
+
+    number: int = 0
+    provenance: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Footer:
     """Hold what a shard says about itself.
 
@@ -47,7 +62,8 @@ class Footer:
         begin: Where in the conversion's plan it begins.
         end: Where the next one begins.
         skipped: Items of the source that it should hold, but that were skipped as bad.
-        last: Whether it ends the dataset.
+        last: Whether it ends its run.
+        run: The run that wrote it.
         blocks: Its blocks.
         digest: The SHA-256 of the bytes before the footer.
         nbytes: The shard's stored bytes, footer and table included.
@@ -59,6 +75,7 @@ class Footer:
     end: Place
     skipped: int
     last: bool
+    run: Run
     blocks: BlockColumns
     digest: bytes
     nbytes: int
@@ -164,10 +181,18 @@ def _checked(facts: Fields, blocks: BlockColumns, digest: bytes, place: tuple[st
         end=_place(facts, "end"),
         skipped=facts.integer("skipped"),
         last=facts.flag("last"),
+        run=_run(facts),
         blocks=blocks,
         digest=digest,
         nbytes=nbytes,
     )
+
+
+def _run(facts: Fields) -> Run:
+    if not facts.has("run"):
+        return Run()
+    run = facts.within("run")
+    return Run(run.integer("number", least=1), run.mapping("provenance"))
 
 
 def _place(facts: Fields, key: str) -> Place:

@@ -122,6 +122,10 @@ class Fields:
         """Raise CorruptIndex for this file."""
         raise CorruptIndex(reason, shard=self._name)
 
+    def has(self, key: str) -> bool:
+        """Whether there is such a field."""
+        return key in self._fields
+
     def value(self, key: str) -> object:
         """Return a field, whatever it is."""
         if key not in self._fields:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from datafeed._native import crc32c
 from datafeed.errors import CorruptData, CorruptIndex, DatasetNotFound, UnsupportedVersion
@@ -37,6 +37,7 @@ class Manifest:
         index_name: The object that holds the block index.
         index_nbytes: Its size.
         index_sha256: Its hexadecimal SHA-256.
+        appended: Where the samples of each run came from that appended shards, in order.
     """
 
     header: DatasetHeader
@@ -45,6 +46,7 @@ class Manifest:
     index_name: str
     index_nbytes: int
     index_sha256: str
+    appended: tuple[Mapping[str, object], ...] = ()
 
     @property
     def records(self) -> int:
@@ -92,6 +94,8 @@ class Manifest:
             "shards": [asdict(shard) for shard in self.shards],
             "totals": {key: getattr(self, key) for key in _TOTALS},
         }
+        if self.appended:
+            fields["appended"] = [dict(provenance) for provenance in self.appended]
         return _sealed(fields)
 
     @staticmethod
@@ -114,6 +118,7 @@ class Manifest:
             index_name=index.text("name"),
             index_nbytes=index.integer("nbytes"),
             index_sha256=index.hex("sha256", 64),
+            appended=_appended(fields),
         )
         _check_names(manifest, fields)
         totals = fields.within("totals")
@@ -121,6 +126,18 @@ class Manifest:
             if totals.integer(key) != getattr(manifest, key):
                 fields.fail(f"the total {key} is {totals.integer(key)}, the shards add up to {getattr(manifest, key)}")
         return manifest
+
+
+def _appended(fields: Fields) -> tuple[Mapping[str, object], ...]:
+    found = fields.items("appended") if fields.has("appended") else []
+    if not all(isinstance(value, dict) for value in found):
+        fields.fail("expected objects as 'appended'")
+    return tuple(cast("list[Mapping[str, object]]", found))
+
+
+def index_name(appended: int) -> str:
+    """Return the object's name of the block index of a dataset to which shards were appended so many times."""
+    return f"blocks-{appended:06d}.idx" if appended else INDEX_NAME
 
 
 def read_manifest(store: Store) -> Manifest:

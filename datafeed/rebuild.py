@@ -7,7 +7,7 @@ import re
 
 from datafeed.commit import commit
 from datafeed.errors import CorruptData, CorruptFrame, DatasetNotFound, IndexMismatch, ShardMissing
-from datafeed.footer import Footer, read_footer
+from datafeed.footer import Footer, Place, read_footer
 from datafeed.frames import check_header, checksum
 from datafeed.manifest import Manifest
 from datafeed.scan import scan_blocks, scan_rest
@@ -58,7 +58,8 @@ def rebuild_index(store: Store) -> Manifest:
         )
         raise ShardMissing(f"{reason}; run the same `datafeed convert` again to finish it")
     shards = [_hashed(store, number, footer) for number, footer in enumerate(footers)]
-    return commit(store, footers[0].header, "zstd", shards, [footer.blocks for footer in footers])
+    runs = [footer.run.provenance for footer in footers if footer.last and footer.run.number]
+    return commit(store, footers[0].header, "zstd", shards, [footer.blocks for footer in footers], runs)
 
 
 def misplaced(footer: Footer, number: int, first: Footer, before: Footer | None) -> str:
@@ -78,11 +79,24 @@ def misplaced(footer: Footer, number: int, first: Footer, before: Footer | None)
         return f"it belongs to dataset {found}, the first shard to {expected}: keep the shards of one conversion only"
     if footer.number != number:
         return f"it says that it is {shard_name(footer.number)!r}: a shard was renamed or copied"
-    if before is not None and footer.begin != before.end:
+    if before is not None:
+        return _unlike(footer, before)
+    return "" if number or not footer.run.number else f"it is of run {footer.run.number}, a dataset begins with run 0"
+
+
+def _unlike(footer: Footer, before: Footer) -> str:
+    """Tell why a shard does not follow another."""
+    if footer.run.number == before.run.number and not before.last:
+        if footer.begin == before.end:
+            return ""
         return f"it begins at {footer.begin}, the shard before it ends at {before.end}: they are of different runs"
-    if before is not None and before.last:
-        return f"the shard before it ends the dataset: delete {shard_name(number)!r}"
-    return ""
+    if before.last and footer.run.number == before.run.number + 1 and footer.begin == Place(0, 0):
+        return ""
+    ends = "ends" if before.last else "does not end"
+    return (
+        f"it is of run {footer.run.number}, the shard before it {ends} run {before.run.number}: delete "
+        f"{shard_name(footer.number)!r} if it is left over, else bring back what is between them"
+    )
 
 
 def _hashed(store: Store, number: int, footer: Footer) -> ShardInfo:

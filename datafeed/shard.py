@@ -9,11 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import Buffer
 
-from datafeed.footer import Place, encode_footer
+from datafeed.footer import Place, Run, encode_footer
 from datafeed.frames import checksum
 from datafeed.header import DatasetHeader, Fields
 from datafeed.seektable import BlockColumns, encode_table
 from datafeed.storage import Sink
+
+_FIRST_RUN = Run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +105,15 @@ class ShardWriter:
         self.raw += raw
         self.records += records
 
-    def finish(self, *, begin: Place, end: Place, skipped: int, last: bool) -> ShardInfo:
+    def finish(self, *, begin: Place, end: Place, skipped: int, last: bool, run: Run = _FIRST_RUN) -> ShardInfo:
         """Write the footer and the seek table; nothing may be added afterwards.
 
         Args:
             begin: Where in the conversion's plan the shard begins.
             end: Where the next one begins.
             skipped: Items of the source that were skipped as bad on the way.
-            last: Whether the shard ends the dataset.
+            last: Whether the shard ends its run.
+            run: The run that writes it.
 
         Returns:
             What the manifest says of it.
@@ -128,6 +131,8 @@ class ShardWriter:
             "last": last,
             "records": self.records,
         }
+        if run.number:
+            facts["run"] = {"number": run.number, "provenance": dict(run.provenance)}
         footer = encode_footer(facts, blocks.records, self._sha256.digest())
         self._write(footer)
         self._write(encode_table(blocks.stored, blocks.raw, blocks.checksum, len(footer)))

@@ -158,8 +158,8 @@ class _Check:
         if footer.header != manifest.header:
             reason = f"its header names dataset {footer.header.dataset_id}, {MANIFEST_NAME} {manifest.dataset_id}"
             self.problems.append(IndexMismatch(reason, shard=info.name))
-        if footer.last != (number == len(manifest.shards) - 1):
-            self.problems.append(IndexMismatch(f"it ends the dataset: {footer.last}", shard=info.name))
+        if number == len(manifest.shards) - 1 and not footer.last:
+            self.problems.append(IndexMismatch("it does not end its run, and none follows", shard=info.name))
         if (footer.nbytes, footer.skipped) != (info.nbytes, info.skipped):
             reason = f"it has {counted(footer.nbytes, 'byte')} and skipped {footer.skipped:,}"
             reason += f", {MANIFEST_NAME} names {info.nbytes:,} and {info.skipped:,}"

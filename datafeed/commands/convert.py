@@ -22,6 +22,7 @@ from datafeed.commands.options import Pair, json_option
     metavar="MODULE:FUNCTION",
     help="Make the samples of each file by a function of yours, which takes its path.",
 )
+@click.option("--append", is_flag=True, help="Add the samples to the dataset at DEST, and commit once.")
 @click.option("--no-shuffle", is_flag=True, help="Keep the order of the files of a folder of images or sounds.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of that shuffle, and of --split.")
 @click.option("--int64-lists", is_flag=True, help="Write integer arrays as int64 lists, not as raw bytes.")
