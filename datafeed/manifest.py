@@ -173,6 +173,8 @@ def _advice(store: Store) -> str:
     unfinished = how_to_finish(store, names)
     if unfinished:
         return unfinished
+    if folders == ["journal"] and all(name.startswith(".") for name in names):
+        return "a journal alone, of a conversion that finished no shard: run the same `datafeed convert` again"
     if store.url.endswith("/journal") and "plan.json" in names:
         return "it is the journal of an unfinished conversion: name the directory above it"
     inside = [repr(name) for name in folders[:_LOOKED_INTO] if store.exists(f"{name}/{MANIFEST_NAME}")]

@@ -153,6 +153,7 @@ def test_later_version_is_refused_by_its_number() -> None:
             "^[^:]*: 1 shard of .*`datafeed index --rebuild .*, or else the same `datafeed convert` again",
         ),
         ([shard_name(0), shard_name(1), "journal/plan.json"], "with 2 shards so far: run the same `datafeed convert`"),
+        (["journal/000000.json", ".convert.lock"], "a journal alone, .*: run the same `datafeed convert` again"),
         (["journal/plan.json"], "with 0 shards so far: run the same `datafeed convert` again"),
         (["train/dataset.json", "val/dataset.json"], "in 'train', 'val' there: name that folder"),
     ],
