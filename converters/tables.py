@@ -62,12 +62,12 @@ def columns_of(files: Sequence[tuple[Stamp, Facts]], asked: SourceOptions, heads
     """
     where = shown(files[0][0].path)
     leaves = filled(files, asked.columns)
-    _check_asked(files, asked.columns, leaves)
-    if not leaves:
+    if not leaves and not asked.columns:
         raise SourceError(f"{where}: its columns hold nothing but nulls")
     try:
         columns = [Wanted(_feature(files, leaf, asked, heads), leaf) for leaf in leaves.values()]
         if asked.columns:
+            _check_asked(asked.columns, columns, files[0][1])
             columns = [column for column in columns if column.feature.name in asked.columns]
         Schema([column.feature for column in columns])
     except SchemaError as exc:
@@ -75,11 +75,11 @@ def columns_of(files: Sequence[tuple[Stamp, Facts]], asked: SourceOptions, heads
     return columns
 
 
-def _check_asked(files: Sequence[tuple[Stamp, Facts]], columns: Sequence[str], leaves: Mapping[str, Leaf]) -> None:
-    known = {name for leaf in leaves.values() for name in (leaf.name, leaf.short)}
-    lacking = [name for name in columns if name not in known]
+def _check_asked(asked: Sequence[str], columns: Sequence[Wanted], facts: Facts) -> None:
+    known = {column.leaf.name: column.feature.name for column in columns}
+    lacking = [name for name in asked if name not in known.values()]
     if lacking:
-        there = [leaf.short for leaf in filled(files, ()).values()]
+        there = [known.get(leaf.name, leaf.short) for leaf in facts.leaves.values()]
         raise ConfigError(f"columns: no feature {lacking[0]!r} that holds values; there are {', '.join(there)}")
 
 
