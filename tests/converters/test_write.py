@@ -120,7 +120,7 @@ def test_f01_what_was_cut_is_begun_anew(tmp_path: Path) -> None:
 
     def cut() -> Iterator[dict[str, bytes]]:
         rng = np.random.default_rng(0)
-        for _ in range(150):  # more than a worker hands over at once
+        for _ in range(450):  # more than the schema is drawn from, with what a worker hands over at once
             yield {"blob": rng.bytes(200_000)}
         raise RuntimeError("cut")
 
