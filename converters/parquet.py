@@ -161,7 +161,7 @@ def _groups(file: Stamp, facts: Facts, columns: Sequence[str]) -> Iterator[Unit]
                 if all(leaf.width for leaf in facts.leaves.values() if leaf.is_wanted(columns))
                 else UNEVEN_ROWS
             )
-            at_once = max(min(CHUNK_NBYTES * rows // nbytes, most), 1)
+            at_once = max(min(CHUNK_NBYTES * rows // max(nbytes, 1), most), 1)  # 0 bytes: no column is wanted
             yield Unit(f"{file.path}#{group}", nbytes, (file,), (group, start, at_once))
         start += rows
 

@@ -146,6 +146,8 @@ def test_an_image_is_asked_for_by_its_name(tmp_path: Path) -> None:
     for name in ("photo.bytes", "raw", "gone"):
         with pytest.raises(ConfigError, match=f"columns: no feature '{name}'"):
             Parquet(str(tmp_path), SourceOptions(columns=("photo", name))).schema()
+    with pytest.raises(ConfigError, match="columns: no feature 'gone'"):  # of no bytes at all
+        Parquet(str(tmp_path), SourceOptions(columns=("gone",))).schema()
 
 
 def test_the_columns_asked_for_stand_in_the_options(tmp_path: Path) -> None:
