@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from crc32c import crc32c
 
@@ -125,3 +126,31 @@ def shard_of(store: Store, header: DatasetHeader, frames: Sequence[tuple[bytes, 
         info = writer.finish(begin=Place(0, 0), end=Place(1, 0), skipped=0, last=True)
     commit(store, header, "zstd", [info], [writer.columns()])
     return info
+
+
+def odd_dataset(folder: Path) -> str:
+    """Write one record with values of many kinds, some of which a terminal would obey."""
+    schema = Schema(
+        [
+            stored("a\x1b[31m", "utf8"),
+            stored("blob", "bytes", media="image/png"),
+            stored("label", "int64", classes=("cat", "dog\n")),
+            stored("x", "float32", (3,)),
+            stored("tags", "utf8", (None,)),
+            stored("gone", "utf8", optional=True),
+        ]
+    )
+    header = make_header(schema, block_size=4096, level=3, provenance={"source": "odd\x07", "options": {"limit": None}})
+    record = example(
+        {
+            "a\x1b[31m": "red\x1b]0;title\x07 \u202e".encode(),
+            "blob": bytes(range(40)),
+            "label": [1],
+            "x": [1.5, float("nan"), float("-inf")],
+            "tags": [b"one", "zw\u00f6lf".encode()],
+        }
+    )
+    store = open_store(str(folder))
+    info, columns = write_shard(store, header, 0, [[record]], last=True)
+    commit(store, header, "zstd", [info], [columns])
+    return str(folder)
