@@ -27,10 +27,17 @@ def tfrecord() -> Iterator[Peer]:
         yield peer
 
 
+@pytest.fixture(scope="session")
+def shard_writer() -> Iterator[Peer]:
+    """Torch, which the writers of MosaicML Streaming and LitData need (`shard_writers`), in a process of its own."""
+    with Peer("torch") as peer:
+        yield peer
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _peers_at_once(request: pytest.FixtureRequest) -> None:
     """Start the peers that the selected tests need, so that they import while other tests run."""
     needed = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
-    for name in ("tensorflow", "tfrecord"):
+    for name in ("tensorflow", "tfrecord", "shard_writer"):
         if name in needed:
             request.getfixturevalue(name)
