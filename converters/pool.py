@@ -143,6 +143,7 @@ def ray_cluster(address: str | None, workers: int | None) -> Iterator[int]:
 def _connect(address: str | None, workers: int) -> None:
     import ray
 
+    address = address or os.environ.get("RAY_ADDRESS") or None
     if address is not None:
         _check_reachable(address)
     quiet: dict[str, object] = {"log_to_driver": False, "configure_logging": False, "logging_level": logging.ERROR}
@@ -156,20 +157,33 @@ def _connect(address: str | None, workers: int) -> None:
                 return
             ray.init(**quiet)
         except (ConnectionError, ValueError) as exc:
-            raise ConfigError(f"no Ray cluster at {address or 'the address in RAY_ADDRESS'}: {exc}") from exc
+            raise ConfigError(f"no Ray cluster at {address or 'any address that Ray knows'}: {exc}; {_NEXT}") from exc
 
 
 def _check_reachable(address: str) -> None:
-    """Refuse an address at which nobody listens: Ray itself would try for minutes."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdecimal() or "://" in address:
-        return  # a word of Ray's own, such as "auto"
+    """Refuse an address at which no server of Ray's answers: Ray itself would try for minutes.
+
+    Its servers speak gRPC, so they answer an HTTP/2 preface with their settings (RFC 9113, section 3.4).
+    """
+    if address in _WORDS:
+        return
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not host or not port.isdecimal() or "/" in host:
+        raise ConfigError(f"expected a Ray address as HOST:PORT or ray://HOST:PORT, found {address!r}")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S) as server:
+            server.sendall(_PREFACE)
+            answer = server.recv(9)
     except (OSError, OverflowError) as exc:
-        raise ConfigError(
-            f"no Ray cluster at {address}: {exc}; is it running, and is the port that of its GCS?"
-        ) from exc
+        raise ConfigError(f"no Ray cluster at {address}: {exc}; {_NEXT}") from exc
+    if answer[3:4] != _SETTINGS:
+        raise ConfigError(f"no Ray cluster at {address}: something else answers there, {answer!r}; {_NEXT}")
+
+
+_WORDS = ("auto", "local")
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
+_SETTINGS = b"\x04"
+_NEXT = "is it running (`ray start --head`), and is the port that of its GCS? Without an address a local Ray is started"
 
 
 @contextmanager

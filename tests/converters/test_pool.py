@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from numbered import Numbered, digests
 from processes import ended, wait_until
 
+from datafeed.converters import pool
 from datafeed.converters.convert import ConvertOptions, convert
 from datafeed.converters.pool import _connect, ray_cluster
 from datafeed.converters.source import Chunk, OnBad, Unit
@@ -156,17 +158,51 @@ def test_another_address_than_the_connected_one_is_refused() -> None:
         pass
 
 
-def test_address_without_a_cluster_is_refused_at_once() -> None:
-    """Where nobody listens, the error names the address; Ray itself would try for minutes."""
+@pytest.mark.parametrize("form", ["{}", "ray://{}"])
+def test_address_without_a_cluster_is_refused_at_once(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody listens, the error names the address and the next step; Ray itself would try for minutes."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    with pytest.raises(ConfigError, match=f"no Ray cluster at 127.0.0.1:{port}"):
-        _connect(f"127.0.0.1:{port}", 2)
+    address = form.format(f"127.0.0.1:{port}")
+    with pytest.raises(ConfigError, match=rf"no Ray cluster at {address}: .*`ray start --head`"):
+        _connect(address, 2)
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(ConfigError, match=rf"no Ray cluster at {address}: "):
+        _connect(None, 2)
+
+
+def test_a_server_that_is_not_ray_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that says nothing is waited for no longer than the limit, one that says something else is named."""
+    monkeypatch.setattr(pool, "_CONNECT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ConfigError, match="timed out"):
+            _connect(address, 2)
+        answers = threading.Thread(target=_answer, args=(server,))
+        answers.start()
+        with pytest.raises(ConfigError, match=r"something else answers there, b'HTTP/1\.1 '"):
+            _connect(address, 2)
+        answers.join(60)
+
+
+def _answer(server: socket.socket) -> None:
+    for _ in range(2):  # the first connection is the one that timed out
+        client, _ = server.accept()
+        with client, suppress(OSError):
+            client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+@pytest.mark.parametrize("address", ["head-node", "10.0.0.1:", ":6379", "http://10.0.0.1:6379", "10.0.0.1:ray"])
+def test_an_address_of_another_form_is_refused(address: str) -> None:
+    """With the forms that there are."""
+    with pytest.raises(ConfigError, match=r"expected a Ray address as HOST:PORT or ray://HOST:PORT"):
+        _connect(address, 2)
 
 
 LOCAL = """
 import sys, psutil
 from numbered import Numbered
+from datafeed.converters import pool
 from datafeed.converters.convert import ConvertOptions, convert
 if __name__ == "__main__":
     report = convert(Numbered(200), sys.argv[1], ConvertOptions(workers=2))
@@ -176,6 +212,7 @@ if __name__ == "__main__":
 LONG = """
 import sys
 from numbered import Numbered
+from datafeed.converters import pool
 from datafeed.converters.convert import ConvertOptions, convert
 convert(Numbered(300_000, read_s=0.2), sys.argv[1], ConvertOptions(workers=2, shard_size=4000, block_size=700))
 """
