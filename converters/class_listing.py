@@ -13,6 +13,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -33,6 +34,9 @@ _SPLITS = frozenset({"train", "training", "val", "valid", "validation", "test", 
 _WILD = re.compile(r"[*?\[]")
 _MOST_SUFFIXES = 1000
 
+Labels = Literal["folders", "elsewhere"]
+"""Where classes are told: by the folders of the first level, or not by folders."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listing:
@@ -43,17 +47,19 @@ class Listing:
         classes: The sorted names of the classes; none where the files have no classes.
         notes: What a person should know.
         digest: The SHA-256 of the files' names.
+        labelled: Whether something is known of each file, so that it matters in which order they come.
     """
 
     files: Packed
     classes: tuple[str, ...]
     notes: tuple[str, ...]
     digest: str
+    labelled: bool
 
     def order(self, asked: SourceOptions) -> Rows:
-        """Return the files' rows in the order of the samples: shuffled where there are classes, unless told not to."""
+        """Return the files' rows in the order of the samples: shuffled where they are labelled, unless told not to."""
         order = self.files.order
-        if not self.classes or not asked.shuffle:
+        if not self.labelled or not asked.shuffle:
             return order
         return order[permutation(len(order), sample_key(asked.seed, 0, 0)).astype(np.int64)]
 
@@ -69,14 +75,16 @@ class Listing:
     def options(self, asked: SourceOptions) -> dict[str, object]:
         """Return the order and the digest, for a dataset's provenance."""
         options: dict[str, object] = {"names": self.digest}
-        if self.classes:
+        if self.labelled:
             options["shuffle"] = asked.shuffle
         if options.get("shuffle"):
             options["seed"] = asked.seed
         return options
 
 
-def listed_by_class(files: Files, where: Where, suffixes: Sequence[str], what: str) -> Listing:
+def listed_by_class(
+    files: Files, where: Where, suffixes: Sequence[str], what: str, *, labels: Labels = "folders"
+) -> Listing:
     """List the files of folders; where folders of their first level hold some, these folders are the classes.
 
     Args:
@@ -84,6 +92,7 @@ def listed_by_class(files: Files, where: Where, suffixes: Sequence[str], what: s
         where: Folders, or files and patterns, whose files have no class; paths or URLs.
         suffixes: Which files of a folder count, by the end of their names, in lower case.
         what: What a person calls such a file, as "image".
+        labels: Where classes are told.
 
     Returns:
         The listing.
@@ -102,7 +111,7 @@ def listed_by_class(files: Files, where: Where, suffixes: Sequence[str], what: s
             sieve.walk_folder(name)
         else:
             sieve.take_folder(_root(path, folder=True), files.listed(path, ("",)))
-    return sieve.listing(where)
+    return sieve.listing(where, labels)
 
 
 def _expanded(path: str) -> list[str]:
@@ -195,17 +204,17 @@ class _Sieve:
         suffix = os.path.splitext(name)[1].lower() or "no suffix"
         return suffix if suffix in self.passed or len(self.passed) < _MOST_SUFFIXES else "other suffixes"
 
-    def listing(self, where: Where) -> Listing:
+    def listing(self, where: Where, labels: Labels) -> Listing:
         """Return what was taken."""
-        names = sorted(self.classes)
-        numbers = np.full(len(names) + 1, -1, np.int32)
+        names = sorted(self.classes) if labels == "folders" else []
+        numbers = np.full(len(self.classes) + 1, -1, np.int32)
         numbers[[self.classes[name] for name in names]] = np.arange(len(names), dtype=np.int32)
         files = self.taken.packed(numbers)
         counts = files.counts(len(names)).tolist()
         self._check(where, files, counts)
         classes = tuple(map(escape, names)) if any(counts[1:]) else ()
         notes = (*_class_notes(self.what, classes, counts[1:]), *self._notes())
-        return Listing(files, classes, notes, files.digest())
+        return Listing(files, classes, notes, files.digest(), bool(classes) or labels == "elsewhere")
 
     def _check(self, where: Where, files: Packed, counts: Sequence[int]) -> None:
         bare, sorted_in = counts[0], sum(counts[1:])

@@ -7,6 +7,9 @@ The kind of an image is told by its content: a PNG named .jpg is kept. As tellin
 to open every file, the schema says "image" and not "image/jpeg". Images are checked, not decoded: grey, CMYK, 16-bit,
 animated and rotated ones are kept as they are.
 
+With a file of labels, folders are no classes. Each image is what that file says of it, and those that it does not name
+are left out.
+
 Images with a label are shuffled when they are listed, unless the options say otherwise.
 """
 
@@ -19,8 +22,10 @@ from typing import ClassVar
 import numpy as np
 
 from datafeed.columns import Column, end_to_end
+from datafeed.converters.annotated import Annotated, annotate
+from datafeed.converters.annotations import Faults, Noted
 from datafeed.converters.class_listing import Listing, listed_by_class
-from datafeed.converters.file_units import labels_of, names_of
+from datafeed.converters.file_units import labels_of, members, names_of
 from datafeed.converters.files import Files
 from datafeed.converters.image_header import image_size
 from datafeed.converters.names import escape, shown
@@ -35,37 +40,43 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """Offer the images of folders: `image`, `label` where there are classes, `path`, `width`, `height`.
+    """Offer the images of folders: `image`, `label` where there are classes, `path`, `width`, `height`, and their labels.
 
     Args:
         path: A folder; or a file or a pattern, for images without a class; a path or URL, or several.
-        asked: How to read it; `shuffle` and `seed` count here.
+        asked: How to read it; `shuffle`, `seed`, `labels` count here, and what the file of labels heeds.
     """
 
     kind: ClassVar[str] = "images"
     path: Where
     asked: SourceOptions
-    _kept: list[Listing] = field(default_factory=list, init=False, repr=False, compare=False)
+    _kept: list[Listing | Annotated] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.asked)
 
-    def _listing(self) -> Listing:
+    def _listing(self) -> Listing | Annotated:
         if not self._kept:
-            self._kept.append(listed_by_class(self.asked.files, self.path, SUFFIXES, "image"))
+            files, labels = self.asked.files, self.asked.labels
+            if labels is None:
+                self._kept.append(listed_by_class(files, self.path, SUFFIXES, "image"))
+            else:
+                found = listed_by_class(files, self.path, SUFFIXES, "image", labels="elsewhere")
+                self._kept.append(annotate(found, labels, self.asked))
         return self._kept[0]
 
     def schema(self) -> Schema:
         """Return what every sample holds."""
-        classes = self._listing().classes
-        label = [stored("label", "int64", classes=classes)] if classes else []
+        listing = self._listing()
+        classes = listing.classes if isinstance(listing, Listing) else ()
         return Schema(
             [
                 stored("image", "bytes", media="image"),
-                *label,
+                *([stored("label", "int64", classes=classes)] if classes else []),
                 stored("path", "utf8"),
                 stored("width", "int32"),
                 stored("height", "int32"),
+                *(listing.features if isinstance(listing, Annotated) else ()),
             ]
         )
 
@@ -80,6 +91,9 @@ class ImageFolder:
             SourceChanged: A file has another size than it was listed with.
             BadItem: Whatever `on_bad` raises.
         """
+        if isinstance(unit.detail, Faults):
+            unit.detail.report(on_bad)
+            return
         images: list[bytes] = []
         sizes: list[tuple[int, int]] = []
         rows: list[int] = []
@@ -97,6 +111,9 @@ class ImageFolder:
         columns["path"] = Column(*end_to_end([escape(names[row]).encode() for row in rows]))
         columns["width"] = Column(np.ascontiguousarray(shape[:, 0]))
         columns["height"] = Column(np.ascontiguousarray(shape[:, 1]))
+        known = members(unit).more
+        if isinstance(known, Noted):
+            columns |= known.of(rows)
         yield Chunk(columns, len(rows), where=lambda row: shown(unit.files[rows[row]].path))
 
     def notes(self) -> Sequence[str]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
+from pictures import encoded
 from source_contract import Row, SourceContract, rows_of
 
 from datafeed.converters.image_folder import ImageFolder
@@ -15,12 +14,6 @@ from datafeed.converters.options import SourceOptions
 from datafeed.errors import BadItem, EmptySource, SourceChanged, SourceError
 
 KEPT = SourceOptions(shuffle=False)
-
-
-def encoded(suffix: str = ".jpg", width: int = 7, height: int = 5, seed: int = 0) -> bytes:
-    """Encode a small image."""
-    pixels = np.random.Generator(np.random.PCG64(seed)).integers(0, 256, (height, width, 3), np.uint8)
-    return bytes(cv2.imencode(suffix, pixels)[1])
 
 
 def put(path: Path, data: bytes) -> bytes:
