@@ -15,6 +15,7 @@ from datafeed.errors import ConfigError, OutputDiffers
 from datafeed.manifest import Manifest, read_manifest
 from datafeed.rebuild import shard_numbers
 from datafeed.seektable import BlockColumns
+from datafeed.sizes import counted
 from datafeed.storage import Store
 
 
@@ -89,7 +90,7 @@ def _begun(store: Store, made: Plan, manifest: Manifest) -> bool:
         return False
     text = "; ".join(differences(plan, made.header)) if plan is not None else "nothing tells where they come from"
     raise OutputDiffers(
-        f"{store.url} holds {len(beyond)} shards that are not committed, of another run. Old -> new: {text}. Finish "
+        f"{store.url} holds {counted(len(beyond), 'shard')} of another run, not committed. Old -> new: {text}. Finish "
         "that run first, or delete them"
     )
 

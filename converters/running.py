@@ -22,6 +22,7 @@ from datafeed.errors import EmptySource
 from datafeed.footer import Run
 from datafeed.manifest import Manifest
 from datafeed.seektable import BlockColumns
+from datafeed.sizes import counted
 from datafeed.storage import Store
 
 INLINE_NBYTES = 64 * 10**6  # raw bytes under which even workers that were asked for would only wait for Ray
@@ -160,7 +161,7 @@ def _whole(finished: Sequence[Finished]) -> bool:
 
 def _all_bad(name: str, skipped: int, bad: Sequence[BadLine]) -> str:
     reasons = "".join(f"; {line.where}: {line.reason}" for line in bad[:_SHOWN_REASONS])
-    return f"{name} holds no sample: {skipped} bad items were passed over{reasons}"
+    return f"{name} holds no sample: {counted(skipped, 'bad item')} passed over{reasons}"
 
 
 def _write_index(store: Store, name: str, lines: Sequence[BadLine]) -> None:

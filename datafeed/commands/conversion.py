@@ -11,7 +11,7 @@ import click
 
 from datafeed.commands.options import Pair, storage_options
 from datafeed.commands.terminal import safe, table
-from datafeed.sizes import format_size
+from datafeed.sizes import counted, format_size
 
 if TYPE_CHECKING:
     from datafeed.converters.convert import ConvertOptions, ConvertReport, Plan
@@ -189,15 +189,15 @@ def _plan_text(made: Plan, dest: str) -> str:
 def _report_text(report: ConvertReport) -> str:
     sizes = f"{format_size(report.raw_bytes)} -> {format_size(report.stored_bytes)}, ratio {report.ratio:.2f}"
     rate = f", {report.new_records / report.seconds:,.0f} records/s" if report.seconds else ""
-    where = {"inline": "in this process", "ray": f"on {report.workers} Ray workers"}.get(report.ran_on, "")
-    resumed = f"{report.resumed:,} shards stood there from an earlier run" if report.resumed else ""
+    where = {"inline": "in this process", "ray": f"on {counted(report.workers, 'Ray worker')}"}.get(report.ran_on, "")
+    resumed = f"{counted(report.resumed, 'shard')} stood there from an earlier run" if report.resumed else ""
     rows: Sequence[tuple[str, str]] = [
         ("dataset", safe(report.dest)),
-        ("records", f"{report.records:,} in {report.shards:,} shards"),
+        ("records", f"{report.records:,} in {counted(report.shards, 'shard')}"),
         ("size", f"{sizes}, zstd level {report.level}"),
         ("time", f"{report.seconds:.1f} s {where}{rate}" if where else "complete before: nothing was done"),
         ("resumed", resumed),
-        ("skipped", f"{report.skipped:,} bad items" if report.skipped else ""),
+        ("skipped", counted(report.skipped, "bad item") if report.skipped else ""),
         *(("", safe(reason)) for reason in report.reasons),
         *(("note", safe(note)) for note in report.notes),
     ]
