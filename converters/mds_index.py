@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from datafeed.converters.item_units import ItemFile
 from datafeed.converters.names import shown
-from datafeed.converters.shard_index import Index
-from datafeed.converters.source import Stamp
+from datafeed.converters.shard_index import Index, count, mapping, sequence
 from datafeed.converters.whole_file import HASHES, PACKINGS, Facts
 from datafeed.errors import SourceError
 
@@ -19,22 +19,14 @@ class Shard:
     """Hold what an index says of a shard.
 
     Args:
-        where: What a person calls it.
-        file: The file to read; the index where there is none.
-        items: How many samples it holds.
-        facts: What the file is.
+        found: Its file.
         columns: The names and encodings of its columns.
         unknown: The hashes that the index gives and Python's hashlib lacks.
-        fault: Why it cannot be read; empty where nothing speaks against it.
     """
 
-    where: str
-    file: Stamp
-    items: int
-    facts: Facts
+    found: ItemFile
     columns: tuple[tuple[str, str], ...]
     unknown: tuple[str, ...]
-    fault: str
 
 
 def shards_of(index: Index) -> list[Shard]:
@@ -46,7 +38,7 @@ def shards_of(index: Index) -> list[Shard]:
     try:
         if index.says["version"] != _VERSION:
             raise SourceError(f"{shown(index.file.path)}: expected version {_VERSION}, found {index.says['version']!r}")
-        return [_shard(index, _mapping(entry)) for entry in _sequence(index.says["shards"])]
+        return [_shard(index, mapping(entry)) for entry in sequence(index.says["shards"])]
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         if isinstance(exc, SourceError):
             raise
@@ -56,28 +48,23 @@ def shards_of(index: Index) -> list[Shard]:
 def _shard(index: Index, entry: Mapping[str, object]) -> Shard:
     if entry["format"] != "mds":
         raise SourceError(f"{shown(index.file.path)}: expected shards of format 'mds', found {entry['format']!r}")
-    raw = _mapping(entry["raw_data"])
-    zipped = _mapping(entry.get("zip_data") or {})
+    raw = mapping(entry["raw_data"])
+    zipped = mapping(entry.get("zip_data") or {})
     packed = ""
     file, told = index.find(raw["basename"]), raw
     if file is None and zipped:
         file, told, packed = index.find(zipped["basename"]), zipped, _packing(index, entry["compression"])
-    hashes = {name: str(value) for name, value in _mapping(told.get("hashes") or {}).items()}
+    hashes = {name: str(value) for name, value in mapping(told.get("hashes") or {}).items()}
     known = tuple((name, hashes[name]) for name in sorted(hashes) if name in HASHES)
     fault = ""
     if file is None:
         fault = "its index names it, and it is not there"
     elif file.nbytes != told["bytes"]:
         fault = f"its index says {told['bytes']} bytes, it has {file.nbytes}"
-    return Shard(
-        where=f"{shown(index.file.path)}: {shown(str(told['basename']))}" if file is None else shown(file.path),
-        file=index.file if file is None else file,
-        items=_count(entry["samples"]),
-        facts=Facts(packed, _count(raw["bytes"]), known),
-        columns=_columns(entry),
-        unknown=tuple(sorted(set(hashes) - HASHES)),
-        fault=fault,
-    )
+    where = f"{shown(index.file.path)}: {shown(str(told['basename']))}" if file is None else shown(file.path)
+    facts = Facts(packed, count(raw["bytes"]), known)
+    found = ItemFile(where, index.file if file is None else file, count(entry["samples"]), facts, fault)
+    return Shard(found, _columns(entry), tuple(sorted(set(hashes) - HASHES)))
 
 
 def _packing(index: Index, compression: object) -> str:
@@ -91,26 +78,8 @@ def _packing(index: Index, compression: object) -> str:
 
 
 def _columns(entry: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    names, encodings = _sequence(entry["column_names"]), _sequence(entry["column_encodings"])
+    names, encodings = sequence(entry["column_names"]), sequence(entry["column_encodings"])
     columns = tuple((str(name), str(encoding)) for name, encoding in zip(names, encodings, strict=True))
     if not columns:
         raise ValueError("a shard has no column")
     return columns
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    if not isinstance(value, dict):
-        raise TypeError(f"expected an object, found {value!r:.60}")
-    return value
-
-
-def _sequence(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise TypeError(f"expected a list, found {value!r:.60}")
-    return value
-
-
-def _count(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise TypeError(f"expected a number of bytes or samples, found {value!r:.60}")
-    return value

@@ -100,3 +100,36 @@ def _load(files: Files, file: Stamp) -> Index:
         raise SourceError(f"{shown(file.path)} is no {NAME}: expected a JSON object, found {type(says).__name__}")
     start, end = _around(file.path)
     return Index(file, says, {one.path: one for one in files.listed((start or "./") + end, ("",))}, files)
+
+
+def mapping(value: object) -> Mapping[str, object]:
+    """Return a JSON object.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if not isinstance(value, dict):
+        raise TypeError(f"expected an object, found {value!r:.60}")
+    return value
+
+
+def sequence(value: object) -> list[object]:
+    """Return a JSON list.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if not isinstance(value, list):
+        raise TypeError(f"expected a list, found {value!r:.60}")
+    return value
+
+
+def count(value: object) -> int:
+    """Return a number of something.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TypeError(f"expected a number of something, found {value!r:.60}")
+    return value

@@ -13,7 +13,7 @@ from peer import Peer
 from shard_writers import edit_shard, set_u32, write_mds
 from source_contract import Row, rows_of
 
-from datafeed.converters import item_table, mds
+from datafeed.converters import item_table, item_units
 from datafeed.converters.encode import read_chunks
 from datafeed.converters.mds import Mds
 from datafeed.converters.opening import open_source
@@ -61,7 +61,7 @@ Written = dict[str, dict[str, bytes]]
 
 def test_large_shards_are_read_in_parts(tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     """Units share the samples of a raw shard; a chunk is a few MB; digests need a shard as a whole."""
-    monkeypatch.setattr(mds, "UNIT_NBYTES", 100)
+    monkeypatch.setattr(item_units, "UNIT_NBYTES", 100)
     monkeypatch.setattr(item_table, "PIECE_NBYTES", 20)
     for name in written:
         folder = put(tmp_path / name, written[name])
@@ -240,7 +240,7 @@ def test_arrays_of_a_later_shape_are_bad_items(
     tmp_path: Path, shard_writer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first samples tell the shape; a dtype, a rank or a size that they do not have does not fit."""
-    monkeypatch.setattr(mds, "_SNIFFED_ROWS", 2)
+    monkeypatch.setattr(item_units, "_SNIFFED_ROWS", 2)
     shapes = [("int32", (2, 3))] * 2 + [("int32", (3, 3)), ("int32", (6,)), ("int8", (2, 3)), ("int32", (2, 3))]
     made = [{"x": np.ones(shape, kind)} for kind, shape in shapes]
     write_mds(shard_writer, tmp_path / "x", {"x": "ndarray"}, made)
