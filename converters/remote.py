@@ -101,7 +101,7 @@ def stamp(url: str, options: Options) -> Stamp:
     """Return a file's size and version, as they are now.
 
     Raises:
-        FileNotFoundError: It is not there.
+        SourceNotFound: It is not there.
         SourceError: It cannot be looked at.
     """
     with _errors(url):
@@ -116,7 +116,7 @@ def difference(file: Stamp, options: Options) -> str:
     A listing and a question for one file may tell different facts of it: one that both tell must be the same.
 
     Raises:
-        FileNotFoundError: It is gone.
+        SourceNotFound: It is gone.
         SourceError: It cannot be looked at.
     """
     with _errors(file.path):
@@ -261,11 +261,13 @@ def _file_system(url: str, options: Options) -> tuple[AbstractFileSystem, str]:
 
 @contextmanager
 def _errors(url: str) -> Iterator[None]:
-    """Turn what a file system raises, which may be anything, into a SourceError; an absent file stays one."""
+    """Turn what a file system raises, which may be anything, into a SourceError."""
     try:
         yield
-    except (DatafeedError, FileNotFoundError):
+    except DatafeedError:
         raise
+    except FileNotFoundError as exc:
+        raise SourceNotFound(f"no file or folder {shown(url)}: {exc}") from exc
     except Exception as exc:  # noqa: BLE001  (each file system raises errors of its own client)
         _fail(url, exc)
 
