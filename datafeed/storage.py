@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 _PASSWORD = re.compile(r"(?<=://)([^/?#:@]*):[^/?#]*@")
+_FLAT = {"s3", "gs", "abfs", "oss"}  # no directories there: making one would make a bucket of a mistyped name
 _MASK = r"\1:***@"
 
 
@@ -263,7 +264,8 @@ class FsspecStore:
         yield sink
         try:
             with self._opened() as (fs, root):
-                fs.makedirs(f"{root}/{name}".rsplit("/", 1)[0], exist_ok=True)
+                if not _FLAT.intersection([fs.protocol] if isinstance(fs.protocol, str) else fs.protocol):
+                    fs.makedirs(f"{root}/{name}".rsplit("/", 1)[0], exist_ok=True)
                 fs.pipe_file(f"{root}/{name}", sink.getvalue())
         except OSError as exc:
             raise OutputError(exc.errno, f"cannot write {name!r} in {self.url}: {exc}") from exc
