@@ -7,19 +7,17 @@ picture of an animation taken, and an EXIF orientation applied. A picture that d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from datafeed.errors import ConfigError, CorruptData, MissingExtra
+from datafeed.exif import orientation, upright
 from datafeed.sizes import counted
 
 Pixels = npt.NDArray[np.uint8]
 
 _JPEG = b"\xff\xd8\xff"
-_EXIF_BYTES = 4096  # its first directory, which holds the orientation, comes first
-_EXIF_WITHIN = 128  # an EXIF segment follows the start of the file or a JFIF segment of 18 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +78,10 @@ class ImageDecoder:
         Raises:
             CorruptData: The bytes are no whole image.
         """
-        head = encoded[:_EXIF_WITHIN].tobytes()
         pixels: Pixels | None = None
         try:
-            if head.startswith(_JPEG):
-                pixels = self._decode_jpeg(encoded, head)
+            if encoded[: len(_JPEG)].tobytes() == _JPEG:
+                pixels = self._decode_jpeg(encoded)
             elif len(encoded):
                 pixels = self._cv2.imdecode(encoded, self._cv2.IMREAD_COLOR_RGB)
         except (ValueError, self._cv2.error) as exc:
@@ -97,8 +94,8 @@ class ImageDecoder:
         else:
             self._cv2.resize(pixels, (width, height), dst=out, interpolation=self._cv2.INTER_LINEAR)
 
-    def _decode_jpeg(self, encoded: Pixels, head: bytes) -> Pixels:
-        turn = _orientation(encoded[:_EXIF_BYTES].tobytes()) if b"Exif\0\0" in head else 1
+    def _decode_jpeg(self, encoded: Pixels) -> Pixels:
+        turn = orientation(encoded)
         height, width = self._sides if turn < 5 else self._sides[::-1]
         try:
             pixels = self._simplejpeg.decode_jpeg(encoded, "RGB", min_height=height, min_width=width, min_factor=2)
@@ -107,40 +104,10 @@ class ImageDecoder:
                 raise
             self._simplejpeg.decode_jpeg(encoded, "CMYK")  # strict: OpenCV would fill what is cut off with grey
             pixels = self._cv2.imdecode(encoded, self._cv2.IMREAD_COLOR_RGB | self._cv2.IMREAD_IGNORE_ORIENTATION)
-        return _upright(pixels, turn)
+        return upright(pixels, turn)
 
 
 def _undecodable(encoded: Pixels, reason: str) -> CorruptData:
     return CorruptData(
         f"expected a JPEG, PNG or WebP image, found {counted(len(encoded), 'byte')}, which did not decode: {reason}"
     )
-
-
-def _orientation(head: bytes) -> int:
-    """Return the EXIF orientation, 1 to 8; 1 where there is none (Exif 2.32, tag 0x0112)."""
-    tiff = head[head.index(b"Exif\0\0") + 6 :]
-    order: Literal["little", "big"] = "little" if tiff[:2] == b"II" else "big"
-
-    def number(at: int, size: int) -> int:
-        return int.from_bytes(tiff[at : at + size], order)
-
-    directory = number(4, 4)
-    for entry in range(number(directory, 2)):
-        at = directory + 2 + 12 * entry
-        if number(at, 2) == 0x0112:
-            value = number(at + 8, 2)
-            return value if 1 <= value <= 8 else 1
-        if at > len(tiff):
-            break
-    return 1
-
-
-def _upright(pixels: Pixels, orientation: int) -> Pixels:
-    """Turn an image as its EXIF orientation says: 5 to 8 swap the axes, the rest flips them."""
-    if orientation == 1:
-        return pixels
-    if orientation >= 5:
-        pixels = pixels.transpose(1, 0, 2)
-    down = orientation in (3, 4, 7, 8)
-    across = orientation in (2, 3, 6, 7)
-    return np.ascontiguousarray(pixels[:: -1 if down else 1, :: -1 if across else 1])
