@@ -19,6 +19,7 @@ Lost = list[tuple[int, str]]
 Numbers = npt.NDArray[np.int64]
 
 _NONE = -1
+_as_text = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Owners:
@@ -119,7 +120,7 @@ class Boxes:
         self._areas.append(found.get("area", 0))
         self._crowds.append(found.get("iscrowd", 0))
         self._categories.append(found["category_id"])
-        self._segmentations.add(json.dumps(found.get("segmentation"), separators=(",", ":")))
+        self._segmentations.add(_as_text(found.get("segmentation")))
         for name, has in self._has.items():
             has.append(name in found)
 
