@@ -55,6 +55,7 @@ KINDS = {
         "webdataset:WebDataset",
         "tar files in which files of one key make a sample",
         (".tar", ".tar.gz", ".tgz", ".tar.zst"),
+        options=("--int64-lists",),
     ),
     "parquet": Kind(
         "parquet:Parquet", "parquet files", (".parquet", ".pq"), options=("--int64-lists",), extra="parquet"
