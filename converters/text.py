@@ -136,10 +136,11 @@ class Text:
         if not files:
             raise EmptySource(f"{shown(self.path)}: no file ends in {', '.join(SUFFIXES)}")
         wanted = min(max(UNIT_NBYTES, _UNIT_SAMPLES * _ID_NBYTES * (self.asked.seq_len or 0)), _MOST_NBYTES)
-        units = list(_runs((part for file in files for part in parts_of(self.asked, file)), wanted))
-        if not units:
+        runs = list(_runs((part for file in files for part in parts_of(self.asked, file)), wanted))
+        if not runs:
             raise EmptySource(f"{shown(self.path)}: no file holds a document")
-        return units
+        each = np.dtype(self._tokens.dtype).itemsize
+        return [_unit(run, nbytes * each // _ID_NBYTES) for run, nbytes in runs]
 
     def _is_tokenizer(self, file: Stamp) -> bool:
         """Whether a file is the tokenizer, which often lies among the data and ends in .json as they do."""
@@ -180,23 +181,23 @@ def _parts(unit: Unit) -> tuple[Part, ...]:
     return unit.detail
 
 
-def _runs(parts: Iterable[Part], wanted: int) -> Iterator[Unit]:
-    """Yield units of consecutive parts: each takes parts until they have the bytes wanted."""
+def _runs(parts: Iterable[Part], wanted: int) -> Iterator[tuple[list[Part], int]]:
+    """Yield consecutive parts together until they have the bytes wanted; and their bytes."""
     run: list[Part] = []
     nbytes = 0
     for part in parts:
         run.append(part)
         nbytes += part.unit.nbytes
         if nbytes >= wanted or len(run) == _MOST_PARTS:
-            yield _unit(run)
+            yield run, nbytes
             run, nbytes = [], 0
     if run:
-        yield _unit(run)
+        yield run, nbytes
 
 
-def _unit(parts: Sequence[Part]) -> Unit:
+def _unit(parts: Sequence[Part], nbytes: int) -> Unit:
     files = dict.fromkeys(stamp for part in parts for stamp in part.unit.files)
-    return Unit(parts[0].unit.name, sum(part.unit.nbytes for part in parts), tuple(files), tuple(parts))
+    return Unit(parts[0].unit.name, nbytes, tuple(files), tuple(parts))
 
 
 def _chunk(feature: Feature, run: Sequence[Ids]) -> Chunk:

@@ -80,16 +80,15 @@ class Tokens:
             ValueError: The text holds what the tokenizer has no id for; the message says so.
         """
         tokenizer = _parsed(self.data)
-        ids: list[int] = []
+        parts: list[Array] = []
         try:
             for piece in _pieces(text):
                 # One text a call: of a batch, the library would give each core a share, and a worker has one.
-                ids += tokenizer.encode_batch_fast([piece], add_special_tokens=False)[0].ids
+                found = tokenizer.encode_batch_fast([piece], add_special_tokens=False)[0]
+                parts.append(np.array(found.ids, self.dtype))
         except Exception as exc:  # the library raises nothing narrower
             raise ValueError(_reason(text, exc)) from exc
-        if self.end:
-            ids.append(self.end[1])
-        return np.array(ids, self.dtype)
+        return np.concatenate([*parts, np.array([self.end[1]] if self.end else [], self.dtype)])
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -158,6 +158,14 @@ def test_a_unit_is_large_beside_a_sample(tmp_path: Path, asked: SourceOptions, m
     assert counts[None] > counts[1] > counts[10] > 1
 
 
+def test_units_are_estimated_by_their_ids(tmp_path: Path, asked: SourceOptions) -> None:
+    """Four bytes of text are about one, here of uint16; a packed file grows by four."""
+    (tmp_path / "a.txt").write_text("the quick brown fox\n" * 2000)
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"fox"))
+    packed = (tmp_path / "b.txt.gz").stat().st_size
+    assert [unit.nbytes for unit in Text(str(tmp_path), asked).units()] == [(40_000 + 4 * packed) // 2]
+
+
 def test_documents_that_cannot_be_encoded_are_bad_items(tmp_path: Path, asked: SourceOptions) -> None:
     """With file, line and bytes; those around them are packed as if they were not there."""
     (tmp_path / "a.jsonl").write_text('{"text": "fox"}\n{"text": "\\ud800"}\n{"text": "dog"}\n')
@@ -245,7 +253,7 @@ def test_the_bytes_are_the_same_for_any_number_of_workers(
     monkeypatch.setattr(lines, "UNIT_NBYTES", 2000)
     monkeypatch.setattr(text, "UNIT_NBYTES", 2000)
     monkeypatch.setattr(text, "_UNIT_SAMPLES", 0)
-    monkeypatch.setattr(plan, "cut_tasks", partial(cut_tasks, nbytes=5000))
+    monkeypatch.setattr(plan, "cut_tasks", partial(cut_tasks, nbytes=2500))
     documents = [f"{WORDS[n % 5]} {n}" for n in range(600)]
     write_jsonl(tmp_path / "a.jsonl", documents)
     source = Text(str(tmp_path / "a.jsonl"), replace(asked, seq_len=16, tail=tail))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import pickle
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from datafeed.converters import tokens
 from datafeed.converters.files import Files
 from datafeed.converters.tokens import ENDS, Tokens, read_tokens
-from datafeed.errors import ConfigError
+from datafeed.errors import ConfigError, MissingExtra
 
 
 def opened(tmp_path: Path, tokenizer: Tokenizer | None = None, separator: str | None = "") -> Tokens:
@@ -157,6 +158,13 @@ def test_a_tokenizer_must_be_there(tmp_path: Path) -> None:
         read_tokens(Files(), str(tmp_path), "")
     with pytest.raises(ConfigError, match="holds no token"):
         opened(tmp_path, Tokenizer(models.BPE()))
+
+
+def test_without_the_library_its_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the file is."""
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(MissingExtra, match=r"tokenizers is needed to turn text into token ids: .*\[text\]"):
+        read_tokens(Files(), str(tmp_path / "t.json"), None)
 
 
 def test_provenance_tells_tokenizers_apart(tmp_path: Path) -> None:
