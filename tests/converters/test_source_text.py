@@ -240,7 +240,10 @@ def test_files_and_tokenizer_may_lie_anywhere(asked: SourceOptions) -> None:
     fs = fsspec.filesystem("memory")
     fs.pipe("/texts/a.txt", b"fox\ndog\n")
     fs.pipe("/texts/tokenizer.json", byte_level("<|endoftext|>").to_str().encode())
-    found, bad = read("memory://texts", replace(asked, tokenizer="memory://texts/tokenizer.json"))
+    try:
+        found, bad = read("memory://texts", replace(asked, tokenizer="memory://texts/tokenizer.json"))
+    finally:
+        fs.rm("/texts", recursive=True)
     assert (found, bad) == ([ids_of("fox") + END, ids_of("dog") + END], [])
 
 
