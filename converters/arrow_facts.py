@@ -34,6 +34,7 @@ class Run(NamedTuple):
         rows: How many rows then do.
         start: The number of the first of them in the file.
         nbytes: Their size as raw records, estimated.
+        packed: Whether the batches are compressed.
     """
 
     spans: tuple[Span, ...]
@@ -42,6 +43,7 @@ class Run(NamedTuple):
     rows: int
     start: int
     nbytes: int
+    packed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,4 +186,4 @@ def _run(layout: Layout, wanted: Sequence[Leaf], cut: _Cut) -> Run:
     else:
         held = sum(batch.span[1] - batch.span[0] for batch in batches) * (_UNPACKED if layout.packed else 1)
         nbytes = held * rows // sum(batch.rows for batch in batches)
-    return Run(spans, (first.number, last.number + 1), skip, rows, start, nbytes + entries)
+    return Run(spans, (first.number, last.number + 1), skip, rows, start, nbytes + entries, layout.packed)

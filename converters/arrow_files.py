@@ -189,8 +189,9 @@ def _read(whole: pa.NativeFile, run: Run, names: set[str]) -> Iterator[pa.Record
         schema = ipc.open_stream(pa.PythonFile(_Spliced(whole, run.spans[:1]), "r")).schema
         yield from ipc.open_stream(pa.PythonFile(_Spliced(whole, run.spans), "r"), options=_only(schema, names))
         return
-    schema = ipc.open_file(whole).schema
-    file = ipc.open_file(whole, options=_only(schema, names))
+    file = ipc.open_file(whole)
+    if run.packed or isinstance(whole, pa.PythonFile):  # else it would copy the columns, which lie in memory
+        file = ipc.open_file(whole, options=_only(file.schema, names))
     for number in range(*run.batches):
         yield file.get_batch(number)
 

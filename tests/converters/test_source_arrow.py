@@ -165,13 +165,15 @@ def test_a_stream_whose_dictionary_changes_is_read_from_any_unit(tmp_path: Path,
 
 @pytest.mark.parametrize("name", ["t.arrow", "t.ipc"])
 def test_a_large_batch_is_cut_into_rows(tmp_path: Path, name: str) -> None:
-    """Of a local file whose batches are not packed: units are about 8 MB, chunks a few."""
+    """Of a local file whose batches are not packed: units are about 8 MB, chunks a few, and nothing is copied."""
     values = np.arange(5 * 2**20)
     write(tmp_path / name, {"x": values}, rows=len(values))
     source = ArrowFiles(str(tmp_path), PLAIN)
     units = source.units()
     assert len(units) > 4
+    before = pa.total_allocated_bytes()
     chunks = [chunk for unit in units for chunk in source.read(unit, pytest.fail)]
+    assert pa.total_allocated_bytes() - before < 2**20
     assert max(chunk.columns["x"].values.nbytes for chunk in chunks) <= 4 * 2**20
     np.testing.assert_array_equal(np.concatenate([chunk.columns["x"].values for chunk in chunks]), values)
     assert [chunk.where(0) for chunk in chunks[1:2]] == [f"{tmp_path / name}:{chunks[0].rows}"]
