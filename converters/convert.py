@@ -13,7 +13,7 @@ from datafeed.converters.journal import JOURNAL, Journal, read_plan
 from datafeed.converters.lock import LOCK_NAME, locked
 from datafeed.converters.opening import RawData, for_dest, one, open_parts
 from datafeed.converters.plan import Plan, make_plan
-from datafeed.converters.progress import Meter, OnProgress, Progress
+from datafeed.converters.progress import Meter, OnProgress, Progress, say_planning
 from datafeed.converters.report import ConvertReport, joined
 from datafeed.converters.running import NOTHING, report, run_plan
 from datafeed.converters.settings import ConvertOptions
@@ -121,6 +121,7 @@ def convert(
     """
     storage = for_dest(options, dest, source)
     reports: dict[str, ConvertReport] = {}
+    say_planning(on_progress)
     for part, (opened, name) in open_parts(source, dest, options, fn, schema).items():
         if options.append:
             store = open_store(_at(dest, part), storage)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 INTERVAL_S = 0.1
+Phase = Literal["plan", "convert", "commit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class Progress:
         records_per_s: The rate of this run.
         raw_bytes_per_s: The rate of this run.
         eta_s: Seconds left, estimated; None until there is something to estimate from.
+        phase: What goes on: the source is read to plan, converted, or the dataset is committed.
     """
 
     records: int
@@ -32,6 +35,7 @@ class Progress:
     records_per_s: float
     raw_bytes_per_s: float
     eta_s: float | None
+    phase: Phase = "convert"
 
     @property
     def ratio(self) -> float:
@@ -40,6 +44,12 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
+
+
+def say_planning(on_progress: OnProgress | None) -> None:
+    """Say that the source is read to plan a conversion, of which nothing is known yet."""
+    if on_progress is not None:
+        on_progress(Progress(0, 0, 0, 0, 0.0, 0.0, 0.0, None, "plan"))
 
 
 class Meter:
@@ -63,6 +73,7 @@ class Meter:
         self.raw = 0
         self.stored = 0
         self.shards = 0
+        self.phase: Phase = "convert"
 
     @property
     def seconds(self) -> float:
@@ -86,6 +97,12 @@ class Meter:
         self.raw += raw
         self.stored += stored
 
+    def committing(self) -> None:
+        """Say that all shards are written."""
+        self.phase = "commit"
+        self._next = self._start
+        self.tick()
+
     def tick(self, *, final: bool = False) -> None:
         """Call back if it is time, or if this is the last word."""
         if self._on_progress is None:
@@ -101,4 +118,4 @@ class Meter:
         eta = 0.0 if final else seconds * (self._total - self.done) / gone if gone else None
         records, raw = self.new_records, self.raw - self._before[1]
         counts = self.records, self.raw, self.stored, self.shards
-        return Progress(*counts, seconds, records / passed, raw / passed, eta)
+        return Progress(*counts, seconds, records / passed, raw / passed, eta, self.phase)

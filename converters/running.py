@@ -90,6 +90,7 @@ def run_plan(
         _write_index(store, f"{target.quarantine}/index.jsonl", lines)
     if not finished:
         raise EmptySource(_all_bad(made.name, skipped, lines))
+    meter.committing()
     manifest = _commit(store, target, finished, base)
     journal.remove(len(finished))
     meter.tick(final=True)

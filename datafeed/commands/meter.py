@@ -20,7 +20,7 @@ def shown_progress() -> Iterator[Callable[[Progress], None]]:
     """Offer what a conversion calls with its progress: a bar on a terminal, a line every few seconds elsewhere."""
     if not sys.stderr.isatty():
         with Ticker("convert") as ticker:
-            yield lambda progress: ticker.line(progress_text(progress), time.monotonic())
+            yield lambda progress: _tell(ticker, progress)
         return
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
@@ -37,8 +37,19 @@ def shown_progress() -> Iterator[Callable[[Progress], None]]:
         yield show
 
 
+def _tell(ticker: Ticker, progress: Progress) -> None:
+    if progress.phase == "plan":
+        ticker.stay(progress_text(progress))
+    else:
+        ticker.line(progress_text(progress), time.monotonic())
+
+
 def progress_text(progress: Progress) -> str:
     """Return the counts and rates on one line."""
+    if progress.phase == "plan":
+        return "reading the source, to plan"
+    if progress.phase == "commit":
+        return f"committing {counted(progress.records, 'record')} in {counted(progress.shards, 'shard')}"
     return (
         f"{counted(progress.records, 'record')} in {counted(progress.shards, 'shard')}, "
         f"{progress.records_per_s:,.0f} records/s, "

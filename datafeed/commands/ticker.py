@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from types import TracebackType
 from typing import Self
@@ -28,6 +29,9 @@ class Ticker:
         self._start = time.monotonic()
         self._next = self._start + self._pause(self._start)
         self._nbytes = 0
+        self._staying = ""
+        self._ended = threading.Event()
+        self._beat = threading.Thread(target=self._repeat, name="datafeed-ticker", daemon=True)
 
     def __enter__(self) -> Self:
         return self
@@ -35,6 +39,9 @@ class Ticker:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended.set()
+        if self._beat.is_alive():
+            self._beat.join()
         if self._live:
             click.echo("\r\x1b[K", err=True, nl=False)
 
@@ -45,8 +52,24 @@ class Ticker:
         rate = self._nbytes / max(now - self._start, 1e-9)
         self.line(f"{format_size(self._nbytes)}, {format_size(rate)}/s", now)
 
+    def stay(self, text: str) -> None:
+        """Show a text, with the time that has passed, again and again until there is another line."""
+        self._staying = text
+        if not self._beat.is_alive():
+            self._beat.start()
+
+    def _repeat(self) -> None:
+        while self._staying and not self._ended.wait(_TERMINAL_S):
+            now = time.monotonic()
+            if self._staying:
+                self._show(f"{self._staying}, {now - self._start:.0f} s so far", now)
+
     def line(self, text: str, now: float) -> None:
         """Show a text, if it is time."""
+        self._staying = ""
+        self._show(text, now)
+
+    def _show(self, text: str, now: float) -> None:
         if now < self._next:
             return
         self._next = now + self._pause(now)

@@ -172,7 +172,7 @@ def test_quarantine_writes_bad_items_aside(tmp_path: Path) -> None:
 def test_all_bad_is_an_error_with_reasons(tmp_path: Path) -> None:
     """A source of which nothing is left is an error that counts and names the first reasons."""
     source = Numbered(30, bad=frozenset(range(30)))
-    with pytest.raises(EmptySource, match="holds no sample: 30 bad items were passed over; rows:0: it is bad; rows:1"):
+    with pytest.raises(EmptySource, match="holds no sample: 30 bad items passed over; rows:0: it is bad; rows:1"):
         convert(source, str(tmp_path), dataclasses.replace(SMALL, on_error="skip"))
 
 

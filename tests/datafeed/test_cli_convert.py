@@ -9,15 +9,18 @@ import pty
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from processes import wait_until
 
 from datafeed.cli import main
 from datafeed.commands.meter import progress_text
 from datafeed.commands.ticker import Ticker
+from datafeed.converters.convert import convert
 from datafeed.converters.progress import Progress
 from datafeed.dataset import Dataset
 from datafeed.storage import open_store
@@ -205,3 +208,23 @@ def test_a_ticker_is_quiet_when_work_is_short(capsys: pytest.CaptureFixture[str]
     with Ticker("verify") as ticker:
         ticker.add(10)
     assert capsys.readouterr().err == ""
+
+
+def test_a_phase_without_counts_is_told_until_there_are_some(capsys: pytest.CaptureFixture[str]) -> None:
+    """A source that takes long to list is no silence."""
+    with Ticker("convert") as ticker:
+        ticker.stay("reading the source")
+        wait_until(lambda: "so far" in capsys.readouterr().err)
+        ticker.line("1 record", time.monotonic() + 60)
+        assert capsys.readouterr().err == "convert: 1 record\n"
+    assert not any(thread.name == "datafeed-ticker" for thread in threading.enumerate())
+
+
+def test_progress_tells_each_phase(rows: Path, tmp_path: Path) -> None:
+    """Planning, converting, committing."""
+    seen: list[Progress] = []
+    convert(rows, tmp_path / "out", on_progress=seen.append)
+    phases = [phase for phase, _ in itertools.groupby(progress.phase for progress in seen)]
+    assert phases == ["plan", "convert", "commit"]
+    assert progress_text(seen[0]) == "reading the source, to plan"
+    assert progress_text(seen[-1]) == "committing 100 records in 1 shard"
