@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -350,3 +350,12 @@ def values_of(found: Sequence[bytes]) -> Values:
     """Return values that lie anywhere as those of one buffer."""
     data, offsets = end_to_end(found)
     return Values(data.view(np.uint8), offsets[:-1], np.diff(offsets))
+
+
+def listed(field: Field) -> Field:
+    """Return a field whose feature keeps integer arrays in the plain TensorFlow form; its columns are the same."""
+    old = field.feature
+    if not old.numeric:
+        return field
+    feature = stored(old.name, old.dtype, old.shape, int64_lists=True)
+    return cast("Field", replace(cast("ScalarField", field), feature=feature))

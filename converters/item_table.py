@@ -68,10 +68,15 @@ class Table:
     nbytes: int
     items: int
 
+    @staticmethod
+    def nbytes_of(items: int) -> int:
+        """Return how many bytes stand before what items may fill."""
+        return 4 * (items + 2)
+
     @property
     def table_nbytes(self) -> int:
-        """How many bytes stand before what items may fill."""
-        return 4 * (self.items + 2)
+        """How many bytes stand before what these items may fill."""
+        return self.nbytes_of(self.items)
 
     def check(self) -> None:
         """Compare the file's number of items with the one expected.

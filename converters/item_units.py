@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 from datafeed.converters.item_fields import Faults, Values
-from datafeed.converters.item_table import Piece, Readable, TableError
+from datafeed.converters.item_table import PIECE_NBYTES, Piece, Readable, TableError
 from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.source import OnBad, Stamp, Unit
@@ -64,13 +63,18 @@ Split = Callable[[Piece], tuple[list[Values], Faults]]
 """Splits items into fields; tells those that cannot be."""
 
 
-def units_of(found: ItemFile) -> Iterator[Unit]:
-    """Yield the units of a file, whose detail is a `Part`, or why it cannot be read: parts of about `UNIT_NBYTES`."""
+def units_of(found: ItemFile, *, whole: bool = False) -> Iterator[Unit]:
+    """Yield the units of a file, whose detail is a `Part`, or why it cannot be read: parts of about `UNIT_NBYTES`.
+
+    Args:
+        found: The file.
+        whole: Whether it is one unit, however large, as one that is packed or has digests is.
+    """
     path, facts = found.file.path, found.facts
     if found.fault:
         yield Unit(found.where, facts.nbytes, (found.file,), found.fault)
         return
-    parts = 1 if facts.whole else max(facts.nbytes // UNIT_NBYTES, 1)
+    parts = 1 if whole or facts.whole else max(facts.nbytes // UNIT_NBYTES, 1)
     rows = max(-(-found.items // parts), 1)
     for start in range(0, found.items, rows):
         end = min(start + rows, found.items)
@@ -120,7 +124,11 @@ def first_rows(
 
 def _rows(asked: SourceOptions, path: str, part: Part, pieces: Pieces, split: Split) -> Iterator[tuple[bytes, ...]]:
     with asked.files.open(path, read_ahead=_READ_NBYTES) as raw, beginning(raw, part.facts.packed) as file:
-        for piece in islice(pieces(file, part, lambda _item, _reason: None), 1):
+        nbytes = 0
+        for piece in pieces(file, part, lambda _item, _reason: None):
             fields, broken = split(piece)
             found = zip(*(field.each() for field in fields), strict=True)
             yield from (row for number, row in enumerate(found) if number not in broken)
+            nbytes += len(piece.data)
+            if nbytes >= PIECE_NBYTES:
+                return

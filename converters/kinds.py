@@ -106,8 +106,20 @@ KINDS = {
         extra="hdf5",
     ),
     "lmdb": Kind("lmdb:Lmdb", "LMDB environments, raw keys and values", (".mdb", ".lmdb")),
-    "mds": Kind("mds:Mds", "MosaicML Streaming shards", (".mds", ".mds.zstd"), (("index.json", b'"format": "mds"'),)),
-    "litdata": Kind("litdata:LitData", "LitData chunks of simple items", (), (("index.json", b'"data_format"'),)),
+    "mds": Kind(
+        "mds:Mds",
+        "MosaicML Streaming shards",
+        (".mds", ".mds.zstd"),
+        (("index.json", b'"format": "mds"'),),
+        options=("--int64-lists",),
+    ),
+    "litdata": Kind(
+        "litdata:LitData",
+        "LitData chunks of simple items",
+        marks=(("index.json", b'"chunk_bytes"'),),  # its first entry has it; what tells more is behind all chunks
+        options=("--seq-len", "--int64-lists"),
+        extra="parquet",
+    ),
     "tfrecord": Kind(
         "tfrecord:TFRecords",
         "TFRecord files of Example or SequenceExample, plain, gzip or zlib",

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from datafeed.converters.item_chunks import chunk_of
-from datafeed.converters.item_fields import Field, split, values_of
+from datafeed.converters.item_fields import Field, listed, split, values_of
 from datafeed.converters.item_table import Piece, Readable, Table, TableError
 from datafeed.converters.item_units import Part, first_rows, part_of, units_of
 from datafeed.converters.mds_fields import field_of, fixed_nbytes
@@ -36,7 +36,7 @@ class Mds:
 
     Args:
         path: A folder with an index.json, one whose folders have them, or an index.json; a path or URL; or several.
-        asked: How it is read.
+        asked: How it is read; `int64_lists` counts here.
     """
 
     kind: ClassVar[str] = "mds"
@@ -48,8 +48,8 @@ class Mds:
         return {name: value for name, value in self.__dict__.items() if name != "_shards"}
 
     def options(self) -> dict[str, object]:
-        """Return what shapes the output: nothing does."""
-        return {}
+        """Return what shapes the output."""
+        return {"int64_lists": self.asked.int64_lists}
 
     def notes(self) -> Sequence[str]:
         """Say which digests were not compared."""
@@ -104,7 +104,7 @@ class Mds:
             Schema([field.feature for field in fields])
         except SchemaError as exc:
             raise SourceError(f"{shown(self.path)}: {exc}") from exc
-        return fields
+        return [listed(field) for field in fields] if self.asked.int64_lists else fields
 
     def units(self) -> Sequence[Unit]:
         """List shards, raw ones without digests in parts.
