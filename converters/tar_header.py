@@ -26,7 +26,8 @@ _WITHOUT_DATA = {
 }
 # A file or pax header as nearly all writers write it: parsed in a third of the time.
 _USUAL = re.compile(rb"(?s)(?=([\w./@ -]{1,99})\0).{124}([0-7]{11})[\0 ].{12}([0-7]{6})\0 ([0x\0])")
-_PLAIN = re.compile(rb"(?!/|.*\.\.)[\w./-]+")
+_PLAIN = re.compile(rb"(?!/)[\w./-]+")
+_SPACES = 8 * ord(" ") - 1
 _OCTAL = re.compile(rb"[0-7]{1,12}")
 _DECIMAL = re.compile(rb"[0-9]{1,19}")
 _UNSAFE = re.compile(rb"\A[/\\]|\A[A-Za-z]:[/\\]|(?:\A|[/\\])\.\.(?:[/\\]|\Z)|\0")
@@ -99,11 +100,11 @@ def parse(block: bytes, at: int) -> Fields:
         DamagedError: It is no header, or its checksum is another.
     """
     usual = _USUAL.match(block)
-    if usual and not block[345]:
-        name, size, checksum, flag = usual.groups()
-        if _sums_to(block, int(checksum, 8)):
-            return Fields(name, flag, int(size, 8))
-    if not _sums_to(block, _number(block[148:156], at)):
+    if usual:
+        name, nbytes, checksum, flag = usual.groups()
+        if _apart(block, int(checksum, 8)) == 0 and not block[345]:
+            return Fields(name, flag, int(nbytes, 8))
+    if not _is_sound(block, _number(block[148:156], at)):
         raise DamagedError(at, f"expected the header of a member, found {block[:16]!r} with another checksum")
     name = block[:100].partition(b"\0")[0]
     if block[345] and block[257:263] == b"ustar\0":
@@ -111,16 +112,20 @@ def parse(block: bytes, at: int) -> Fields:
     return Fields(name, block[156:157], _number(block[124:136], at))
 
 
-def _sums_to(block: bytes, checksum: int) -> bool:
-    """Whether the sum of a header's bytes, with spaces in place of the checksum, is the checksum.
+def _apart(block: bytes, checksum: int) -> int:
+    """Return the sum of a header's bytes, with spaces in place of the checksum, less the checksum, modulo 65521.
 
     Adler-32's lower half is 1 and the sum, modulo 65521, and takes a tenth of the time of the sum itself.
     """
-    apart = (zlib.adler32(block) & 0xFFFF) - 1 - sum(block[148:156]) + 8 * ord(" ") - checksum
-    if apart % 65521 == 0:
+    return ((zlib.adler32(block) & 0xFFFF) - sum(block[148:156]) + _SPACES - checksum) % 65521
+
+
+def _is_sound(block: bytes, checksum: int) -> bool:
+    apart = _apart(block, checksum)
+    if apart == 0:
         return True
     high = sum(byte > 0x7F for byte in block[:148] + block[156:])  # old writers added signed bytes
-    return high > 0 and (apart - 256 * high) % 65521 == 0
+    return high > 0 and apart == 256 * high % 65521
 
 
 def _number(field: bytes, at: int) -> int:
@@ -152,7 +157,8 @@ def member(fields: Fields, head: bytes, given: Mapping[bytes, bytes], begin: int
         name, nbytes = given.get(b"path", name), int(given.get(b"size", nbytes))
     if flag == b"\0" and name.endswith(b"/"):
         flag = b"5"  # as folders were written before there were types
-    flaw = "" if flag in _FILES and _PLAIN.fullmatch(name) and not given else _flaw(name, flag, given)
+    is_plain = flag in _FILES and b".." not in name and not given and _PLAIN.fullmatch(name)
+    flaw = "" if is_plain else _flaw(name, flag, given)
     return Member(name, flag, begin, start, 0 if flag in _WITHOUT_DATA else nbytes, flaw, head)
 
 
@@ -178,7 +184,7 @@ def extend(given: dict[bytes, bytes], flag: bytes, body: bytes, at: int) -> None
     if flag == b"L":
         given.setdefault(b"path", body.rstrip(b"\0"))
         return
-    if flag == b"K" or not any(key in body for key in (b"path=", b"size=", b"GNU.sparse.")):
+    if flag == b"K" or not (b"path=" in body or b"size=" in body or b"GNU.sparse." in body):
         return
     found = _pax(body, at)
     if flag == b"g" and found:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import ClassVar, cast
 
 from datafeed.columns import Column, end_to_end
@@ -38,6 +37,7 @@ SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst")
 UNIT_NBYTES = 16 * 10**6
 CHUNK_NBYTES = 4 * 2**20
 SAMPLES = 512
+SAMPLE_NBYTES = 64 * 10**6
 _SAMPLE_FILES = 32
 _SAMPLE_READ_NBYTES = 2**20
 _GROWTH = 2  # of packed ones: JPEG hardly shrinks, text to a quarter
@@ -117,13 +117,19 @@ class WebDataset:
         return found
 
     def _first_samples(self, bad: FirstBad) -> Iterator[TarSample]:
+        """Yield samples from the beginnings of tars, one of each at least."""
         files = [file for file in self._listed[0] if file.nbytes]
         looked_at = files[:: -(-len(files) // _SAMPLE_FILES)] if files else []
         for file in looked_at:
-            found = self._samples(Unit(file.path, 0, (file,)), bad, _SAMPLE_READ_NBYTES)
-            yield from islice(
-                (sample for sample in found if not (sample.flaw or sample.cut)), -(-SAMPLES // len(looked_at))
-            )
+            rows = nbytes = 0
+            for sample in self._samples(Unit(file.path, 0, (file,)), bad, _SAMPLE_READ_NBYTES):
+                if sample.flaw or sample.cut:
+                    continue
+                yield sample
+                rows += len(looked_at)
+                nbytes += sample.nbytes * len(looked_at)
+                if rows >= SAMPLES or nbytes >= SAMPLE_NBYTES:
+                    break
 
     def units(self) -> Sequence[Unit]:
         """List runs of samples of plain local tars, and other tars whole.

@@ -143,6 +143,19 @@ def test_f91_a_member_without_a_key_or_ending_is_a_bad_item(tmp_path: Path, name
     ]
 
 
+def test_f55_a_link_without_an_ending_is_a_bad_item_of_its_own(tmp_path: Path) -> None:
+    """It is named, and said to be a link; so is a folder whose name leads out of the tar."""
+    up = tarfile.TarInfo("../out")
+    up.type = tarfile.DIRTYPE
+    path = put(tmp_path / "t.tar", ("0.jpg", JPEG), link("latest"), up, ("1.jpg", JPEG))
+    rows, bad = read(tmp_path)
+    assert [row["key"] for row in rows] == ["0", "1"]
+    assert [(where, reason[:25]) for where, reason in bad] == [
+        (f"{path}: member latest", "expected a file, found a "),
+        (f"{path}: member ../out/", "its name leads out of the"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("odd", "reason"),
     [

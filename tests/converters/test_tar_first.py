@@ -118,6 +118,16 @@ def test_members_that_some_first_samples_lack_may_be_missing(tmp_path: Path, mon
     ]
 
 
+def test_no_more_is_looked_at_than_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of large samples one of each tar."""
+    monkeypatch.setattr(source, "SAMPLE_NBYTES", 5000)
+    for name in "ab":
+        put(tmp_path / f"{name}.tar", ("0.mp4", bytes(2500)), ("1.mp4", bytes(2500)), ("1.txt", b""))
+    assert "txt" not in WebDataset(str(tmp_path), PLAIN).schema()
+    put(tmp_path / "a.tar", ("0.mp4", bytes(1000)), ("1.mp4", bytes(2500)), ("1.txt", b""))
+    assert "txt" in WebDataset(str(tmp_path), PLAIN).schema()
+
+
 def test_chosen_columns_alone_are_looked_at(tmp_path: Path) -> None:
     """What others hold or lack is no matter; one that is not there is refused."""
     put(tmp_path / "t.tar", ("0.cls", b"1"), ("0.key", b"k"), ("1.cls", b"2"), ("1.odd", b""))
