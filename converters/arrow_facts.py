@@ -146,9 +146,7 @@ def _nodes(kind: pa.DataType) -> int:
 
     if isinstance(kind, pa.BaseExtensionType):
         return _nodes(kind.storage_type)
-    if types.is_dictionary(kind) or not types.is_nested(kind):
-        return 1
-    return 1 + sum(_nodes(field.type) for field in fields_of(kind))
+    return 1 + sum(_nodes(field.type) for field in (fields_of(kind) if types.is_nested(kind) else ()))
 
 
 _Cut = tuple[Sequence[Batch], int, int, int]

@@ -1,10 +1,11 @@
 """Read parquet files.
 
-A struct becomes a feature per field, named "a.b". A struct of `bytes` and `path` that holds images, as Hugging Face
-writes them, becomes the image under the struct's name, with "a.path" beside it. A column may be missing only where the
-files allow nulls and their statistics do not rule them out; an empty list counts as null in them. Columns of nothing
-but nulls are left out, and noted. A row with a null in a list, or with text that is no UTF-8, is a bad item; rows count
-from 0 in their file. Files of 0 bytes or 0 rows are read as empty; a file without a readable footer is a bad item.
+A struct becomes a feature per field, named "a.b". A struct of `bytes` and `path` that holds images, or that Hugging
+Face's datasets says is a file, becomes the file under the struct's name, with "a.path" beside it. A column may be
+missing only where the files allow nulls and their statistics do not rule them out; an empty list counts as null in
+them. Columns of nothing but nulls are left out, and noted. A row with a null in a list, or with text that is no UTF-8,
+is a bad item; rows count from 0 in their file. Files of 0 bytes or 0 rows are read as empty; a file without a readable
+footer is a bad item.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ class Parquet:
 
         Raises:
             SourceError: No file can be read, the files' columns differ, or no feature holds one of them.
+            ConfigError: A column is asked for that is not there.
             EmptySource: There is no row.
         """
         return Schema([column.feature for column in self._columns])

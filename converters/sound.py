@@ -37,19 +37,6 @@ def _check(array: pa.Array) -> None:
         pa.DictionaryArray.from_arrays(array.indices, pa.nulls(len(array.dictionary)))  # which looks at each index
     else:
         array.view(_bare(array.type)).validate(full=True)
-        _check_sizes(array)
-
-
-def _check_sizes(array: pa.Array) -> None:
-    """Check that lists of fixed size have as many items as they say, which Arrow's own check leaves out."""
-    import pyarrow as pa
-    from pyarrow import types
-
-    while types.is_list(array.type) or types.is_large_list(array.type) or types.is_fixed_size_list(array.type):
-        items = array.values
-        if types.is_fixed_size_list(array.type) and len(items) < (array.offset + len(array)) * array.type.list_size:
-            raise pa.ArrowInvalid(f"expected {array.type.list_size} items in each list, found {len(items)} in all")
-        array = items
 
 
 def _bare(kind: pa.DataType) -> pa.DataType:

@@ -149,7 +149,8 @@ def test_a_stream_whose_dictionary_changes_is_read_from_any_unit(tmp_path: Path,
     schema = pa.schema({"x": pa.dictionary(pa.int32(), pa.string()), "pad": pa.binary(2**20)})
     expected = []
     with ipc.new_stream(tmp_path / "t.ipc", schema, options=options) as out:
-        for words in ([f"w{word}" for word in range(1 + batch)] for batch in range(4)):
+        for batch in range(4):
+            words = [f"{word if deltas else batch}-{word}" for word in range(1 + batch)]
             column = pa.DictionaryArray.from_arrays(pa.array(np.arange(6) % len(words), pa.int32()), pa.array(words))
             out.write_batch(pa.record_batch([column, pa.array([bytes(2**20)] * 6, pa.binary(2**20))], schema=schema))
             expected += [words[row % len(words)] for row in range(6)]
