@@ -12,6 +12,8 @@ from peer import Peer
 from shard_writers import edit_shard, write_mds
 from source_contract import Row, SourceContract, check_form, rows_of
 
+from datafeed import Dataset
+from datafeed.converters.convert import convert
 from datafeed.converters.encode import read_chunks
 from datafeed.converters.mds import Mds
 from datafeed.converters.options import SourceOptions
@@ -179,3 +181,21 @@ def test_packed_shards_are_read_or_refused_by_name(tmp_path: Path, shard_writer:
         edit_shard(tmp_path / "a", {"raw_data": {"basename": raw.name, "bytes": raw.stat().st_size, "hashes": {}}})
         raw.rename(tmp_path / "a" / raw.name)
     assert read(tmp_path / "a") == ([row(i) for i in range(200)], [])
+
+
+def test_texts_that_are_utf8_only_together_are_bad_items(tmp_path: Path, shard_writer: Peer) -> None:
+    """A character may not begin in one sample and end in the next."""
+    made = [{"x": value} for value in (b"a", b"b\xc3", b"\xa9c", b"", "é".encode())]
+    write_mds(shard_writer, tmp_path, {"x": "str"}, made, {"exist_ok": True})
+    rows, bad = read(tmp_path)
+    assert [row["x"] for row in rows] == ["a", "", "é"]
+    assert [(item.where.rpartition(" ")[2], item.data[4:]) for item in bad] == [("1", b"b\xc3"), ("2", b"\xa9c")]
+
+
+def test_a_converted_data_set_reads_back_the_same(tmp_path: Path, shard_writer: Peer) -> None:
+    """From shards to dataset."""
+    write_mds(shard_writer, tmp_path / "raw", COLUMNS, samples(range(50)), {"size_limit": 600, "compression": "gz"})
+    assert convert(tmp_path / "raw", tmp_path / "out").records == 50
+    dataset = Dataset(tmp_path / "out")
+    found = [dataset[number] for number in range(50)]
+    assert [{**sample, "few": sample["few"].tolist()} for sample in found] == [row(number) for number in range(50)]
