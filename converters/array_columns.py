@@ -49,17 +49,24 @@ def _cells(array: Array, unit: str) -> tuple[npt.NDArray[np.unsignedinteger], Le
     return flat.view(unit).reshape(len(flat), -1), np.strings.str_len(cast("npt.NDArray[np.bytes_]", flat))
 
 
-def _ends(feature: Feature, array: Array, values: Array, ends: Offsets) -> Column:
-    """Return the column of strings that end at some bytes."""
+def text_column(feature: Feature, rows: int, values: Array, offsets: Offsets) -> Column:
+    """Return the column of bytes that stand end to end.
+
+    Args:
+        feature: A feature of bytes or text, of shape () or (k,).
+        rows: How many rows they make.
+        values: The bytes.
+        offsets: Where each value begins, then where the last one ends.
+    """
     if not feature.shape:
-        return Column(values, ends)
-    return Column(values, np.arange(len(array) + 1) * feature.row_items, ends)
+        return Column(values, offsets)
+    return Column(values, np.arange(rows + 1) * feature.row_items, offsets)
 
 
 def _bytes(feature: Feature, array: Array) -> Column:
     cells, lengths = _cells(array, "u1")
     kept = np.arange(cells.shape[1]) < lengths[:, None]
-    return _ends(feature, array, cells[kept], offsets_of(lengths))
+    return text_column(feature, len(array), cells[kept], offsets_of(lengths))
 
 
 def _texts(feature: Feature, array: Array) -> tuple[Column, Faults]:
@@ -71,7 +78,7 @@ def _texts(feature: Feature, array: Array) -> tuple[Column, Faults]:
     text = codes.tobytes().decode("utf-32-le").encode()
     sizes = 1 + (codes >= 0x80) + (codes >= 0x800).astype(np.int64) + (codes >= 0x10000)
     ends = offsets_of(sizes)[offsets_of(lengths)]
-    return _ends(feature, array, np.frombuffer(text, np.uint8), ends), faults
+    return text_column(feature, len(array), np.frombuffer(text, np.uint8), ends), faults
 
 
 def _times(feature: Feature, array: Array) -> tuple[Column, Faults]:

@@ -22,7 +22,9 @@ Form = tuple[Dtype, tuple[int, ...]]
 _TIMES = {"M": "timestamp", "m": "duration"}
 _KEPT_UNITS = ("s", "ms", "us", "ns")
 _COARSE_UNITS = {"M": ("Y", "M", "W", "D", "h", "m"), "m": ("W", "D", "h", "m")}
-_RECORD_NBYTES = 2**31 - 1
+_MOST_NBYTES = 2**31 - 1  # of a record
+_RECORD_NBYTES = 16  # its frame
+_FEATURE_NBYTES = 12  # beside its name and value
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def feature_of(leaf: Leaf, *, int64_lists: bool) -> Feature:
     dtype, shape = leaf.dtype, leaf.shape
     if 0 in shape or not dtype.itemsize:
         raise SchemaError(f"its rows hold nothing: {_described(leaf)}", feature=leaf.name)
-    if dtype.itemsize * int(np.prod(shape, dtype=object)) > _RECORD_NBYTES:
+    if dtype.itemsize * int(np.prod(shape, dtype=object)) > _MOST_NBYTES:
         raise SchemaError(f"a row passes the limit of 2**31 - 1 bytes: {_described(leaf)}", feature=leaf.name)
     if dtype.kind in _TIMES:
         media = f"{_TIMES[dtype.kind]}[{_unit(leaf)}]"
@@ -179,6 +181,11 @@ def fields_of(
 def features_of(fields: Fields) -> list[Feature]:
     """Return the features, in order."""
     return [field.feature for found in fields.values() for field in found]
+
+
+def beside_nbytes(fields: Fields) -> int:
+    """Return about what a record holds beside its values."""
+    return _RECORD_NBYTES + sum(_FEATURE_NBYTES + len(feature.name) for feature in features_of(fields))
 
 
 def check_alike(first: str, before: Fields, path: str, fields: Fields) -> None:

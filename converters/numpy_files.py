@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from datafeed.columns import Array
 from datafeed.converters.array_columns import chunk_of, column_of
-from datafeed.converters.array_fields import Fields, check_alike, feature_of, features_of, fields_of
+from datafeed.converters.array_fields import Fields, beside_nbytes, check_alike, feature_of, features_of, fields_of
 from datafeed.converters.array_rows import INFLATED_NBYTES, opened
 from datafeed.converters.files import Files
 from datafeed.converters.names import shown
@@ -32,8 +32,6 @@ from datafeed.schema import Schema
 UNIT_NBYTES = 12 * 10**6
 SCATTERED_NBYTES = 64 * 10**6  # the more rows, the longer the runs that are read
 CHUNK_NBYTES = 2**20
-_RECORD_NBYTES = 16  # its frame
-_FEATURE_NBYTES = 12  # beside its name and value
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ class NumpyFiles:
         Raises:
             SourceError: As `schema`.
         """
-        beside = _RECORD_NBYTES + sum(_FEATURE_NBYTES + len(feature.name) for feature in features_of(self._fields))
+        beside = beside_nbytes(self._fields)
         units: list[Unit] = []
         for part in self._parts:
             units += [part] if isinstance(part, Unit) else _cut(part, self._fields, beside)

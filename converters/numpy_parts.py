@@ -102,9 +102,9 @@ def parts_of(files: Files, groups: Sequence[Group], columns: Sequence[str]) -> I
 def _part(files: Files, group: Group, columns: Sequence[str]) -> Part | Unit:
     found: dict[str, Stored] = {}
     others: list[str] = []
-    for name, file in group.items():
-        if not wanted(name.removeprefix(_ZIP), columns):
-            continue
+    chosen = [name for name in group if wanted(name.removeprefix(_ZIP), columns)]
+    for name in chosen or group:
+        file = group[name]
         try:
             if name == _ZIP:
                 arrays, others = _zipped(files, file)

@@ -246,6 +246,16 @@ def test_wanted_features_alone_are_read(tmp_path: Path) -> None:
         NumpyFiles(str(tmp_path), SourceOptions(columns=("m",))).schema()
 
 
+def test_files_that_are_not_wanted_are_not_read(tmp_path: Path) -> None:
+    """Whatever is in them; a name that no file has is an error that lists those that are there."""
+    np.save(tmp_path / "x.npy", np.arange(2))
+    (tmp_path / "y.npy").write_bytes(b"text")
+    assert read(tmp_path, SourceOptions(columns=("x",)))[1:] == ([{"x": 0}, {"x": 1}], [])
+    np.save(tmp_path / "y.npy", np.arange(2))
+    with pytest.raises(ConfigError, match=r"no feature 'z'; .* has x, y"):
+        NumpyFiles(str(tmp_path), SourceOptions(columns=("z",))).schema()
+
+
 def test_int64_lists_keep_integer_arrays(tmp_path: Path) -> None:
     """In the plain TensorFlow form."""
     np.save(tmp_path / "t.npy", np.arange(6).reshape(2, 3))
