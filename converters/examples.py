@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from datafeed._native import Block, Encoder, Parser
-from datafeed.columns import Column
+from datafeed.columns import Array, Column
 from datafeed.converters.record_pieces import Piece
+from datafeed.converters.sequence_wire import has_steps
 from datafeed.converters.source import OnBad
 from datafeed.errors import BadItem, CorruptRecord, SchemaError
 from datafeed.infer import infer_schema
@@ -27,10 +29,12 @@ class Places:
     Args:
         path: The file, as it is shown.
         piece: The piece.
+        parsed: The same rows as the tf.train.Examples to be parsed; None where the piece holds these.
     """
 
     path: str
     piece: Piece
+    parsed: Piece | None = None
 
     def of(self, row: int) -> str:
         """Return the place of one record."""
@@ -68,6 +72,7 @@ class Reader:
 
     def __init__(self, features: Sequence[Feature], *, check_names: bool) -> None:
         self._names = [feature.name for feature in features]
+        self._texts = [number for number, feature in enumerate(features) if feature.dtype == "utf8"]
         self._parser = Parser(features)
         self._encoder = Encoder(features) if check_names else None
 
@@ -79,7 +84,8 @@ class Reader:
             rows: Those of its rows that are wanted.
             on_bad: Takes the bad items.
         """
-        block = Block(places.piece.raw)
+        piece = places.parsed or places.piece
+        block = Block(piece.raw)
         while rows:
             columns, stop, reason = self._first_run(block, rows)
             if columns is None:
@@ -87,7 +93,7 @@ class Reader:
                 rows = rows[1:]
                 continue
             run = rows[:stop]
-            odd = self._odd(places.piece, run, columns)
+            odd = self._odd(piece, run, columns) | self._no_text(run, columns)
             for row, why in odd.items():
                 on_bad(places.item(row, why))
             if odd:
@@ -123,13 +129,47 @@ class Reader:
         framed, _ = self._encoder.encode(columns, 0, len(rows), _NO_LIMIT)
         if len(framed) == sum(piece.starts[row + 1] - piece.starts[row] for row in rows):
             return {}
-        others = {row: _names(piece.payload(row)).difference(self._names) for row in rows}
+        reasons = {row: _surplus(piece.payload(row), self._names) for row in rows}
+        return {row: reason for row, reason in reasons.items() if reason}
+
+    def _no_text(self, rows: Sequence[int], columns: Sequence[Column]) -> dict[int, str]:
+        """Return the rows with text that is no UTF-8."""
         return {
-            row: f"it has the feature {min(names)!r}, which the first records lack"
-            for row, names in others.items()
-            if names
+            rows[place]: f"feature {self._names[number]!r}: it is text in the first records, and no UTF-8 here"
+            for number in self._texts
+            for place in _not_utf8(columns[number])
         }
 
 
-def _names(record: memoryview) -> set[str]:
-    return {feature.name for feature in infer_schema([record])}
+def _surplus(record: memoryview, names: Sequence[str]) -> str:
+    """Say what a record has beside some features; empty for nothing."""
+    others = {feature.name for feature in infer_schema([record])}.difference(names)
+    if others:
+        return f"it has the feature {min(others)!r}, which the first records lack"
+    try:
+        return "it has feature lists, which the first records lack" if has_steps(bytes(record)) else ""
+    except SchemaError as exc:
+        return str(exc)
+
+
+def _not_utf8(column: Column) -> list[int]:
+    """Return the rows of a column of text that are no UTF-8."""
+    starts = column.offsets if column.inner is None else column.inner
+    assert column.offsets is not None
+    assert starts is not None
+    values = column.values.view(np.uint8)
+    heads = values[starts[:-1][np.diff(starts) > 0]]
+    if _is_utf8(values) and not (heads & 0xC0 == 0x80).any():  # no character is cut between two values
+        return []
+    ends = starts.tolist()
+    wrong = [place for place, (start, end) in enumerate(itertools.pairwise(ends)) if not _is_utf8(values[start:end])]
+    rows = wrong if column.inner is None else np.searchsorted(column.offsets, wrong, side="right") - 1
+    return sorted({int(row) for row in rows})
+
+
+def _is_utf8(values: Array) -> bool:
+    try:
+        str(values.data, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

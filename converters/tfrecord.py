@@ -1,10 +1,11 @@
-"""Read TFRecord files, plain or packed with gzip or zlib, that hold tf.train.Example records.
+"""Read TFRecord files, plain or packed with gzip or zlib, of tf.train.Example or tf.train.SequenceExample records.
 
 The schema is drawn from the first records of the files, or given. A list that always has one value becomes a scalar,
 one of constant length a fixed shape, others are ragged. A record that is no Example, lacks what is not optional, has a
-feature in another form, or one that the first records lack, is a bad item; so is one with a wrong CRC. After a wrong
-length the rest of the file is lost, which that item says. Large plain files are cut into units of whole records; a
-packed one is read as one unit. Packing is told by the content.
+feature in another form, one that the first records lack, or text that is no UTF-8, is a bad item; so is one with a
+wrong CRC. After a wrong length the rest of the file is lost, which that item says. Large plain files are cut into units
+of whole records; a packed one is read as one unit. Packing is told by the content, and so are SequenceExamples, by the
+feature lists of the first records.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from datafeed.converters.record_pieces import (
     record_length,
     unpacked,
 )
+from datafeed.converters.sequence_examples import Lists, as_examples, draw_lists, examples_of, with_shapes
 from datafeed.converters.source import Chunk, OnBad, Stamp, Unit, Where, each
 from datafeed.errors import BadItem, CorruptRecord, EmptySource, SchemaError, SourceError
 from datafeed.framing import FRAMING_NBYTES, HEAD_NBYTES
@@ -41,6 +43,7 @@ from datafeed.sizes import counted
 NAMES = re.compile(r"[.-](tfrecords?|tfrec|record)(-\d+-of-\d+)?(\.gz|\.zlib)?$", re.IGNORECASE)
 UNIT_NBYTES = 16 * 10**6
 SAMPLE_RECORDS = 2000
+SAMPLE_NBYTES = 64 * 2**20
 _SAMPLE_FILES = 100
 _GROWTH = 3  # about what gzip saves on records
 
@@ -111,22 +114,24 @@ class TFRecords:
             EmptySource: There is no record.
         """
         lists = self.asked.int64_lists
-        return self.given or Schema([_stored(feature, int64_lists=lists) for feature in self._features])
+        return self.given or Schema([_stored(feature, int64_lists=lists) for feature in self._drawn[0]])
 
     @cached_property
-    def _features(self) -> tuple[Feature, ...]:
-        """Return the features as the records hold them; a worker gets them with the source."""
+    def _drawn(self) -> tuple[tuple[Feature, ...], Lists]:
+        """Return the features as the records hold them, and the feature lists; a worker gets them with the source."""
         if self.given is not None:
-            return self.given.features
+            return self.given.features, {}
         begins = [unit for unit in self.units() if _span(unit)[0] == 0][:_SAMPLE_FILES]
-        share = -(-SAMPLE_RECORDS // len(begins))
         bad = FirstBad()
-        records = [record for unit in begins for record in islice(_records(self.asked.files, unit, bad), share)]
+        records = _first_records(self.asked.files, begins, bad)
         if not records:
             raise EmptySource(
                 f"{shown(self.path)}: no record of the first {counted(len(begins), 'file')} can be read{bad.ending}"
             )
-        return _infer(records, shown(self.path))
+        lists = draw_lists(records, self.asked.columns, shown(self.path))
+        if lists:
+            records = examples_of(records, lists)
+        return with_shapes(_infer(records, shown(self.path)), lists), lists
 
     def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
         """Read one unit, some MB at a time.
@@ -134,10 +139,14 @@ class TFRecords:
         Raises:
             BadItem: Whatever `on_bad` raises.
         """
-        reader = Reader(self._features, check_names=self.given is None)
+        features, lists = self._drawn
+        reader = Reader(features, check_names=self.given is None)
         for piece in _pieces(self.asked.files, unit, on_bad):
             places = Places(shown(unit.files[0].path), piece)
-            for columns, rows in reader.runs(places, sound_rows(places, on_bad), on_bad):
+            sound = sound_rows(places, on_bad)
+            if lists:
+                places, sound = as_examples(places, sound, lists, on_bad)
+            for columns, rows in reader.runs(places, sound, on_bad):
                 yield Chunk(columns, len(rows), where=places.among(rows))
 
 
@@ -190,6 +199,20 @@ def _records(files: Files, unit: Unit, on_bad: OnBad) -> Iterator[memoryview]:
     """Yield the records of a unit that are sound; those of a wrong checksum are left for `read` to report."""
     for piece in _pieces(files, unit, on_bad):
         yield from (piece.payload(row) for row in range(len(piece)) if piece.is_sound(row))
+
+
+def _first_records(files: Files, units: Sequence[Unit], on_bad: OnBad) -> list[memoryview]:
+    """Return copies of the first records of units, about equally many of each."""
+    share = -(-SAMPLE_RECORDS // len(units))
+    records: list[memoryview] = []
+    left = SAMPLE_NBYTES
+    for unit in units:
+        for record in islice(_records(files, unit, on_bad), share):
+            records.append(memoryview(bytes(record)))
+            left -= len(record)
+            if left <= 0:
+                return records
+    return records
 
 
 def _infer(records: list[memoryview], where: str) -> tuple[Feature, ...]:

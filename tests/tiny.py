@@ -53,6 +53,20 @@ def example(features: Mapping[str, Value]) -> bytes:
     return part(1, b"".join(entries))
 
 
+def feature_lists(lists: Mapping[str, Sequence[bytes]]) -> bytes:
+    """Encode the feature lists of a tf.train.SequenceExample, whose steps are encoded Features."""
+    entries = [
+        part(1, part(1, name.encode()) + part(2, b"".join(part(1, step) for step in steps)))
+        for name, steps in lists.items()
+    ]
+    return part(2, b"".join(entries))
+
+
+def sequence_example(context: Mapping[str, Value], lists: Mapping[str, Sequence[Value]]) -> bytes:
+    """Encode a tf.train.SequenceExample."""
+    return example(context) + feature_lists({name: [feature(step) for step in steps] for name, steps in lists.items()})
+
+
 def mask(crc: int) -> int:
     """Mask a CRC as TFRecord does."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -207,7 +207,7 @@ def test_chunks_of_any_size_give_the_same_records() -> None:
 
 
 def test_records_that_do_not_fit_are_bad_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No Example, a feature missing, of another kind or length, or unknown to the first records."""
+    """No Example, a feature missing, of another kind or length, unknown to the first records, or no text."""
     monkeypatch.setattr(tfrecord, "SAMPLE_RECORDS", 3)
     odd = [
         b"\xff\xff",
@@ -215,15 +215,17 @@ def test_records_that_do_not_fit_are_bad_items(tmp_path: Path, monkeypatch: pyte
         example({**sample(5), "label": b"five"}),
         example({**sample(6), "label": [6, 6]}),
         example({**sample(7), "more": [1]}),
+        example({**sample(8), "text": "é".encode()[:1]}),
     ]
     good = [example(sample(number)) for number in range(4)]
     (tmp_path / "t.tfrecord").write_bytes(framed([*good, *odd, example(sample(9))]))
     rows, bad = read(tmp_path)
     assert labels(rows) == [0, 1, 2, 3, 9]
-    assert [item.where.split()[2] for item in bad] == ["4,", "5,", "6,", "7,", "8,"]
+    assert [item.where.split()[2] for item in bad] == ["4,", "5,", "6,", "7,", "8,", "9,"]
     assert [item.data for item in bad] == odd
     assert [item.reason.partition(":")[0] for item in bad[1:4]] == ["feature 'label'"] * 3
     assert bad[4].reason == "it has the feature 'more', which the first records lack"
+    assert bad[5].reason == "feature 'text': it is text in the first records, and no UTF-8 here"
 
 
 def test_records_written_in_other_forms_are_read(tmp_path: Path) -> None:
