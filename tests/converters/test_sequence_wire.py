@@ -94,6 +94,7 @@ HOSTILE = {
     "a float list's value of wire type 0": feature_lists({"x": [part(2, b"\x08\x01")]}),
     "a packed float list of 3 bytes": feature_lists({"x": [part(2, part(1, bytes(3)))]}),
     "a packed int64 list that ends inside a number": feature_lists({"x": [part(3, part(1, b"\x80"))] * 9}),
+    "its steps are float and int64 lists": feature_lists({"x": [feature([2**25])] * 8 + [feature([1.0])]}),
 }
 
 
