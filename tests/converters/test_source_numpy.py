@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from pathlib import Path
 
 import fsspec
@@ -234,8 +233,7 @@ def test_dtypes_without_a_feature_are_refused_by_name(tmp_path: Path, array: np.
 def test_wanted_features_alone_are_read(tmp_path: Path) -> None:
     """Fields of an array, too; a name that is not there is an error that lists those that are."""
     array = np.array([(1, 2.5), (3, 4.5)], [("a", int), ("b", float)])
-    arrays_: Mapping[str, np.ndarray] = {"s": array, "n": np.arange(2), "long": np.arange(5)}
-    np.savez(tmp_path / "t.npz", **arrays_)
+    np.savez(tmp_path / "t.npz", s=array, n=np.arange(2), long=np.arange(5))
     options = SourceOptions(columns=("n", "s.b"))
     assert read(tmp_path, options)[1] == [{"s.b": 2.5, "n": 0}, {"s.b": 4.5, "n": 1}]
     assert NumpyFiles(str(tmp_path), options).options()["columns"] == ["n", "s.b"]
