@@ -8,7 +8,7 @@ import random
 import tarfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import fsspec
 import pytest
@@ -20,6 +20,7 @@ from webdataset.tariterators import group_by_keys, tar_file_expander
 
 from datafeed.converters import webdataset as source
 from datafeed.converters.detect import open_source
+from datafeed.converters.tar_samples import Run
 from datafeed.converters.webdataset import WebDataset
 from datafeed.errors import BadItem, EmptySource
 
@@ -90,6 +91,7 @@ def test_units_are_runs_of_whole_samples(tmp_path: Path, monkeypatch: pytest.Mon
     units = WebDataset(str(path), PLAIN).units()
     assert len(units) == {1: 51, 50_000: 8, 10**9: 1}[nbytes]
     assert sum(unit.nbytes for unit in units) == path.stat().st_size
+    assert sum(len(cast("Run", unit.detail).again or ()) for unit in units) == 1
     rows, bad = read(path)
     assert bad == [(f"{path}: part.1/0003", "its key came before in this tar")]
     wanted = [

@@ -34,7 +34,7 @@ def read(data: bytes) -> tuple[list[tuple[bytes, bytes, str]], str]:
     found: list[tuple[Member, bytes]] = []
     reason = ""
     try:
-        found.extend(read_members(io.BytesIO(data), 0, None))
+        found.extend(read_members(io.BufferedReader(io.BytesIO(data)), 0, None))  # which allocates what is asked for
     except DamagedError as exc:
         reason = f"byte {exc.at}: {exc.reason}"
     places = [one.at for one, _ in found]
@@ -137,7 +137,9 @@ def test_f54_a_declared_size_allocates_nothing(form: str, nbytes: int) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found[0] == (b"a.x", b"1", "")
-    assert "found 10,000" in found[1][2] or found[1][2] == f"expected at most 2,147,483,647 bytes, found {nbytes:,}"
+    large = f"expected at most 2,147,483,647 bytes, found {nbytes:,}"
+    cut = f"the tar ends or cannot be read within it: expected {nbytes:,} bytes, found 10,000"
+    assert found[1][2] == (large if nbytes >= 2**31 else cut)
     assert peak < 5 * 10**6
 
 
@@ -224,6 +226,16 @@ def test_global_headers_are_passed_over_where_they_name_no_member() -> None:
     _, reason = read(member("g", b"9 size=1\n", type=b"g") + member("a.x") + END)
     assert "a global pax header gives all members one size" in reason
     assert "without a member behind it" in read(member("h", b"12 path=a.x\n", type=b"x") + END)[1]
+
+
+def test_the_first_of_several_names_counts() -> None:
+    """As tarfile has it."""
+    pax, gnu = member("h", b"12 path=a.x\n", type=b"x"), member("././@LongLink", b"b.x\0", "gnu", type=b"L")
+    for data, name in ((pax + gnu, "a.x"), (gnu + pax, "b.x"), (gnu, "b.x")):
+        whole = data + member("c.x", b"3") + END
+        assert read(whole) == ([(name.encode(), b"3", "")], "")
+        with tarfile.open(fileobj=io.BytesIO(whole)) as tar:
+            assert tar.getnames() == [name]
 
 
 def test_folders_are_told_as_they_were_before_there_were_types() -> None:

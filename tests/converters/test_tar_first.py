@@ -5,14 +5,16 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tars import JPEG, PLAIN, PNG, array, put, read
 
 from datafeed.converters import webdataset as source
 from datafeed.converters.options import SourceOptions
+from datafeed.converters.tar_fields import Field
 from datafeed.converters.webdataset import WebDataset
 from datafeed.errors import ConfigError, SourceError
-from datafeed.schema import Feature
+from datafeed.schema import Feature, stored
 
 
 def column(tmp_path: Path, ending: str, *values: bytes) -> tuple[Feature, list[object], list[str]]:
@@ -53,7 +55,6 @@ def test_f91_keys_with_dots_are_refused_by_their_many_endings(tmp_path: Path) ->
         ("x.npy", [array([1, 2], ">u4"), array([3], ">u4")], "uint32", "", [[1, 2], [3]]),
         ("npy", [array([], "f2")], "float16", "", [[]]),
         ("npy", [array([[1, 2], [3, 4]], order="F")], "float64", "", [[[1.0, 2.0], [3.0, 4.0]]]),
-        ("npy", [array([0, 2], "u1").replace(b"|u1", b"|b1")], "bool", "", [[False, True]]),
         ("npy", [b"no array"], "bytes", "", [b"no array"]),
     ],
     ids=str,
@@ -116,6 +117,23 @@ def test_members_that_some_first_samples_lack_may_be_missing(tmp_path: Path, mon
         ("c", "missing member .jpg, which the first samples have"),
         ("d", "it has a member .mp3, which the first samples lack"),
     ]
+
+
+def test_most_arrays_tell_dtype_and_shape(tmp_path: Path) -> None:
+    """Of the first ones; those that are always empty are ragged."""
+    feature, values, bad = column(tmp_path, "npy", array([[1]]), array([1], "i4"), array([], "i4"), array([1], "i4"))
+    assert (feature.dtype, feature.shape, values) == ("int32", (None,), [[1], [], [1]])
+    assert bad == ["member .npy: expected int32 ('any',), found float64 (1, 1)"]
+    assert column(tmp_path, "npy", array([], "i4"))[0].shape == (None,)
+
+
+def test_arrays_are_stored_as_their_dtype_has_them() -> None:
+    """A bool is 0 or 1, whatever the file has; a float that is missing is NaN."""
+    flags = Field(stored("npy", "bool", (2,)), "array")
+    odd = array([0, 2], "u1").replace(b"|u1", b"|b1")
+    assert flags.column([flags.value(odd)]).values.view("u1").tolist() == [[0, 1]]
+    floats = Field(stored("npy", "float32", (2,), optional=True), "array")
+    assert np.isnan(floats.column([None]).values.astype("f8")).tolist() == [[True, True]]
 
 
 def test_no_more_is_looked_at_than_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
