@@ -131,3 +131,40 @@ def test_an_index_without_chunks_is_an_empty_source(tmp_path: Path, shard_writer
     (tmp_path / "index.json").write_text(json.dumps({**index, "chunks": []}))
     with pytest.raises(EmptySource, match="its chunks hold no sample"):
         LitData(str(tmp_path), PLAIN).units()
+
+
+def test_a_frame_that_cannot_be_unpacked_loses_its_items_alone(tmp_path: Path, shard_writer: Peer) -> None:
+    """Each of them is a bad item; those of the other frames are read."""
+    held = [{"x": number, "t": torch.ones(1)} for number in range(6)]
+    options = {"chunk_size": 6, "compression": "zstd", "compression_level": "batch", "compression_batch_size": 2}
+    write_litdata(shard_writer, tmp_path, held, options)
+    chunk = tmp_path / "chunk-0-0.bin"
+    data = bytearray(chunk.read_bytes())
+    second = data.index(b"\x28\xb5\x2f\xfd", data.index(b"\x28\xb5\x2f\xfd") + 1)
+    data[second] ^= 1
+    chunk.write_bytes(data)
+    rows, bad = read(tmp_path)
+    assert [row["x"] for row in rows] == [0, 1, 4, 5]
+    assert [one.where for one in bad] == [f"{chunk}: item 2", f"{chunk}: item 3"]
+
+
+def test_rows_of_another_number_than_the_index_says_are_told(tmp_path: Path, shard_writer: Peer) -> None:
+    """Those that are there are read."""
+    write_litdata(shard_writer, tmp_path, [{"x": number, "t": "a"} for number in range(3)])
+    index = json.loads((tmp_path / "index.json").read_text())
+    index["chunks"][0]["chunk_size"] = 4
+    (tmp_path / "index.json").write_text(json.dumps(index))
+    rows, bad = read(tmp_path)
+    assert len(rows) == 3
+    assert [one.reason for one in bad] == ["its index says 4 items, it has 3 rows"]
+
+
+def test_token_ids_of_another_number_than_the_index_says_are_a_bad_item(tmp_path: Path, shard_writer: Peer) -> None:
+    """More of them would be read past their end, fewer lost."""
+    write_litdata(shard_writer, tmp_path, [torch.arange(8)] * 6, {"chunk_size": 16}, tokens=True)
+    index = json.loads((tmp_path / "index.json").read_text())
+    index["chunks"][1]["dim"] = 12
+    (tmp_path / "index.json").write_text(json.dumps(index))
+    rows, bad = read(tmp_path, SourceOptions(seq_len=4))
+    assert len(rows) == 2 * 4
+    assert [one.reason for one in bad] == ["its index says 144 bytes, 12 token ids of 2 items need 112"]

@@ -216,6 +216,21 @@ def test_damaged_bytes_are_errors_or_bad_items(tmp_path: Path) -> None:
     assert told > 30
 
 
+def test_a_page_in_the_place_of_another_is_a_bad_item(tmp_path: Path) -> None:
+    """Its keys would stand twice, and those of the other nowhere: each page tells its number."""
+    values = {b"%06d" % i: bytes(90) for i in range(300)}
+    path = write(tmp_path / "e", values)
+    data = bytearray(path.read_bytes())
+    pages = [page for page in range(2, len(data) // 4096) if data[page * 4096 + 10] == 2]
+    first, second = (slice(page * 4096, (page + 1) * 4096) for page in pages[2:4])
+    data[first] = data[second]
+    path.write_bytes(data)
+    rows, bad = read(tmp_path)
+    assert [item.where for item in bad] == [f"{path}: page {pages[2]}"]
+    assert f"it says to be page {pages[3]}" in bad[0].reason
+    assert 200 < len(rows) == len(set(rows)) < 300
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
