@@ -146,6 +146,9 @@ def test_a_frame_that_cannot_be_unpacked_loses_its_items_alone(tmp_path: Path, s
     rows, bad = read(tmp_path)
     assert [row["x"] for row in rows] == [0, 1, 4, 5]
     assert [one.where for one in bad] == [f"{chunk}: item 2", f"{chunk}: item 3"]
+    source = LitData(str(tmp_path), PLAIN)
+    found = [one.where(row) for one in source.read(source.units()[0], bad.append) for row in range(one.rows)]
+    assert found == [f"{chunk}: item {number}" for number in (0, 1, 4, 5)]
 
 
 def test_rows_of_another_number_than_the_index_says_are_told(tmp_path: Path, shard_writer: Peer) -> None:
