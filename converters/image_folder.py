@@ -25,14 +25,12 @@ from datafeed.columns import Column, end_to_end
 from datafeed.converters.annotated import Annotated, annotate
 from datafeed.converters.annotations import Faults, Noted
 from datafeed.converters.class_listing import Listing, listed_by_class
+from datafeed.converters.file_items import read_items
 from datafeed.converters.file_units import labels_of, members, names_of
-from datafeed.converters.files import Files
 from datafeed.converters.image_header import image_size
 from datafeed.converters.names import escape, shown
 from datafeed.converters.options import SourceOptions
-from datafeed.converters.source import Chunk, OnBad, Stamp, Unit, Where
-from datafeed.errors import BadItem
-from datafeed.framing import LARGEST_NBYTES
+from datafeed.converters.source import Chunk, OnBad, Unit, Where
 from datafeed.schema import Schema, stored
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
@@ -40,7 +38,7 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """Offer the images of folders: `image`, `label` where there are classes, `path`, `width`, `height`, and their labels.
+    """Offer the images of folders: `image`, `label` where there are classes, `path`, `width`, `height`, and its labels.
 
     Args:
         path: A folder; or a file or a pattern, for images without a class; a path or URL, or several.
@@ -97,7 +95,7 @@ class ImageFolder:
         images: list[bytes] = []
         sizes: list[tuple[int, int]] = []
         rows: list[int] = []
-        for row, data, size in _images(self.asked.files, unit.files, on_bad):
+        for row, data, size in read_items(self.asked.files, unit.files, image_size, on_bad):
             rows.append(row)
             images.append(data)
             sizes.append(size)
@@ -123,24 +121,3 @@ class ImageFolder:
     def options(self) -> dict[str, object]:
         """Return the order, and a digest of the files' names."""
         return self._listing().options(self.asked)
-
-
-def _images(files: Files, stamps: Sequence[Stamp], on_bad: OnBad) -> Iterator[tuple[int, bytes, tuple[int, int]]]:
-    """Yield the number, the bytes, the width and the height of each image."""
-    rows = [row for row, file in enumerate(stamps) if _fits(file, on_bad)]
-    for row, data in zip(rows, files.read_all([stamps[row] for row in rows]), strict=True):
-        if isinstance(data, OSError):
-            on_bad(BadItem(shown(stamps[row].path), f"cannot be read: {data.strerror or data}"))
-            continue
-        try:
-            size = image_size(data)
-        except ValueError as exc:
-            on_bad(BadItem(shown(stamps[row].path), str(exc), data))
-            continue
-        yield row, data, size
-
-
-def _fits(file: Stamp, on_bad: OnBad) -> bool:
-    if file.nbytes > LARGEST_NBYTES:
-        on_bad(BadItem(shown(file.path), f"expected at most {LARGEST_NBYTES:,} bytes, found {file.nbytes:,}"))
-    return file.nbytes <= LARGEST_NBYTES
