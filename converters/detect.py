@@ -51,7 +51,7 @@ def open_source(path: Where, kind: str | None, options: SourceOptions) -> Source
         The source; nothing of it is open.
 
     Raises:
-        ConfigError: There is no such kind.
+        ConfigError: There is no such kind, or an option has no effect on it.
         SourceNotFound: Nothing is there.
         EmptySource: There is no file.
         SourceError: The kind is unclear, it is a dataset of ours already, or a file is packed with zstd.
@@ -63,9 +63,23 @@ def open_source(path: Where, kind: str | None, options: SourceOptions) -> Source
         _refuse_converted(one, files, options.files)
     if kind is None:
         kind = _detect(path, files, options.files) if options.tokenizer is None else "text"
+    _refuse_idle(kind, options)
     if kind in _UNPACKED_ONLY:
         _refuse_zstd(path, files, kind, options.files)
     return KINDS[kind].open(path, options)
+
+
+def _refuse_idle(kind: str, options: SourceOptions) -> None:
+    """Refuse options that a person gave and that only other kinds heed."""
+    plain = SourceOptions()
+    for name in _OWN:
+        flag = f"--{name.replace('_', '-')}".removesuffix("s") if name == "types" else f"--{name.replace('_', '-')}"
+        if getattr(options, name) != getattr(plain, name) and flag not in KINDS[kind].options:
+            fitting = ", ".join(other for other, known in KINDS.items() if flag in known.options)
+            raise ConfigError(f"{name} ({flag}) has no effect on {kind}: leave it out; it is for {fitting}")
+
+
+_OWN = ("types", "labels", "tokenizer", "seq_len", "one_document", "separator", "tail", "text", "int64_lists")
 
 
 def _refuse_converted(path: str, names: list[str], files: Files) -> None:

@@ -13,6 +13,7 @@ from datafeed.converters.detect import open_source
 from datafeed.converters.function import Called
 from datafeed.converters.listing import Walk
 from datafeed.converters.names import base_name, shown
+from datafeed.converters.resize import Resized
 from datafeed.converters.select import Selected
 from datafeed.converters.settings import ConvertOptions
 from datafeed.converters.shuffle import Shuffled
@@ -110,6 +111,8 @@ def shaped(source: Source, options: ConvertOptions) -> Source:
     """Return a source with what is asked of every kind: shuffled, resized, some features, other names."""
     if options.shuffle_all and not source.options().get("shuffle"):
         source = Shuffled(source, options.seed)
+    if options.resize is not None:
+        source = Resized(source, options.resize, options.quality)
     if options.columns or options.rename or options.key is not None:
         source = Selected(source, tuple(options.columns), options.rename, options.key)
     return source

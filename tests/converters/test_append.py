@@ -79,7 +79,7 @@ def test_f01_a_run_that_was_cut_goes_on(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         convert(Numbered(300, read_s=0.12), tmp_path / "b", MORE, on_progress=stop)
     assert numbers(tmp_path / "b") == list(range(200))
-    with pytest.raises(OutputDiffers, match="shards? of another run, not committed"):
+    with pytest.raises(OutputDiffers, match=r"shards? of another run, not committed"):
         convert(Numbered(100), tmp_path / "b", MORE)
     report = convert(Numbered(300), tmp_path / "b", MORE)
     assert report.resumed >= 3

@@ -7,6 +7,8 @@ import re
 import sys
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -67,6 +69,17 @@ def test_each_part_of_a_split_is_reported(folder: Path) -> None:
     assert again["parts"]["val"]["records"] == len(Dataset(folder / "out" / "val"))
 
 
+def test_images_are_brought_to_a_size(folder: Path) -> None:
+    """Of their shorter side."""
+    (folder / "in" / "cat").mkdir(parents=True)
+    (folder / "in" / "cat" / "a.png").write_bytes(cv2.imencode(".png", np.zeros((60, 80, 3), np.uint8))[1].tobytes())
+    assert run("convert", "in", "out", "--resize", 30, "--quality", 80).exit_code == 0
+    sample = Dataset(folder / "out")[0]
+    assert (sample["width"], sample["height"]) == (40, 30)
+    assert run("map", "out", "less", "--resize", 15).exit_code == 0
+    assert Dataset(folder / "less")[0]["width"] == 20
+
+
 def test_shuffle_takes_a_seed(folder: Path) -> None:
     """Of any source."""
     run("convert", "part-*.csv", "out", "--shuffle", 5)
@@ -83,6 +96,10 @@ def test_shuffle_takes_a_seed(folder: Path) -> None:
         (("--columns", "x,y"), "columns: no feature 'y'; there are x, name"),
         (("--rename", "x"), "expected OLD=NEW"),
         (("--split", "0.1"), "expected NAME=SHARE"),
+        (("--seq-len", "8"), "seq_len (--seq-len) has no effect on csv: leave it out; it is for text, litdata"),
+        (("--labels", "x.csv"), "labels (--labels) has no effect on csv"),
+        (("--int64-lists",), "int64_lists (--int64-lists) has no effect on csv"),
+        (("--from", "jsonl", "--tokenizer", "t.json"), "tokenizer (--tokenizer) has no effect on jsonl"),
     ],
 )
 def test_what_is_wrong_is_named(folder: Path, args: tuple[str, ...], message: str) -> None:
