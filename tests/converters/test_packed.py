@@ -110,7 +110,7 @@ def test_a_unit_tells_the_names_and_classes_of_its_files() -> None:
     assert unit.name == "files 0-2"
 
 
-@pytest.mark.parametrize("count", [1_000_000, pytest.param(10_000_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1_000_000, pytest.param(10_000_000, marks=pytest.mark.large)])
 def test_files_by_the_million_take_few_bytes_each(count: int) -> None:
     """Of names of 39 bytes: listed, shuffled, cut to tasks, digested, and never held as objects all at once."""
     done = subprocess.run([sys.executable, "-c", MEASURE, str(count)], capture_output=True, text=True, check=True)
