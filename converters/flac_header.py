@@ -39,8 +39,7 @@ def flac_sound(data: bytes, start: int) -> SoundFacts:
     first, info = _metadata(data, start + 4)
     end = len(data) - _TAG_NBYTES if data[-_TAG_NBYTES:].startswith(b"TAG") else len(data)
     longest = info.block * info.channels * _SAMPLE_NBYTES + 2 * _LONGEST_HEADER
-    zeros = end - len(data[:end].rstrip(b"\0"))
-    end -= max(zeros - 2, 0)  # two may be the checksum
+    end = len(data[:end].rstrip(b"\0"))  # zeros leave a checksum of 0 what it is
     found = _last_sample(data[max(first, end - longest) : end], info)
     if found is None:
         raise ValueError("truncated FLAC: it does not end with a whole frame of sound")

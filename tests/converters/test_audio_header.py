@@ -155,7 +155,7 @@ def test_the_length_of_a_flac_file_is_told_by_its_last_frame() -> None:
         assert audio_facts(without_length(file.getvalue()) + end) == ("FLAC", 8000, 1, 2_000_000)
 
 
-def test_a_checksum_that_ends_with_zeros_is_no_padding() -> None:
+def test_a_checksum_that_ends_with_a_zero_is_right() -> None:
     """One of 256 FLAC files ends so."""
     files = (sound("FLAC", frames=frames) for frames in range(100, 5000))
     assert audio_facts(next(data for data in files if data[-1] == 0)).frames
