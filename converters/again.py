@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-import numpy.typing as npt
-
-from datafeed._native import Parser
+from datafeed.converters.block_runs import block_runs
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.source import Chunk, OnBad, Unit
-from datafeed.dataset import Dataset, place_name
+from datafeed.dataset import Dataset
 from datafeed.schema import Schema
 
-Numbers = npt.NDArray[np.int32]
 UNIT_NBYTES = 16 * 10**6
-_CHUNK_NBYTES = 4 * 2**20
 
 
 @dataclass(frozen=True)
@@ -69,25 +64,11 @@ class Again:
         Raises:
             CorruptData: It is damaged.
             ShardMissing: A shard is gone.
+            SchemaError: A record does not fit the schema, or holds text that is no UTF-8.
         """
         assert isinstance(unit.detail, tuple)
-        dataset = self._dataset
-        parser = Parser(dataset.schema.features)
-        start, stop = unit.detail
-        while start < stop:
-            end = start + 1
-            nbytes = int(dataset.index.raw[start])
-            while end < stop and nbytes < _CHUNK_NBYTES:
-                nbytes += int(dataset.index.raw[end])
-                end += 1
-            blocks = dataset.reader.read_run(start, end)
-            sizes = [len(block) for block in blocks]
-            which = np.repeat(np.arange(len(blocks), dtype=np.int32), sizes)
-            rows = np.concatenate([np.arange(size, dtype=np.int32) for size in sizes])
-            columns = parser.parse(blocks, which, rows)
-            names = [feature.name for feature in dataset.schema]
-            yield Chunk(dict(zip(names, columns, strict=True)), len(rows), where=_places(dataset, start, which, rows))
-            start = end
+        for run in block_runs(self._dataset, *unit.detail):
+            yield Chunk(run.columns, run.rows, where=run.where)
 
     def options(self) -> dict[str, object]:
         """Return which dataset it is."""
@@ -96,7 +77,3 @@ class Again:
     def notes(self) -> Sequence[str]:
         """Say nothing."""
         return []
-
-
-def _places(dataset: Dataset, start: int, which: Numbers, rows: Numbers) -> Callable[[int], str]:
-    return lambda row: place_name(dataset, start + int(which[row]), int(rows[row]))

@@ -22,6 +22,8 @@ Encoded = Generator[tuple[Task, Part]]
 AHEAD = 2  # tasks that wait for a worker, so that none idles while the driver writes
 FLIGHT_NBYTES = 256 * 10**6  # raw bytes in flight per worker: where a task is huge, fewer run at once
 RETRIES = 3
+INLINE_NBYTES = 64 * 10**6  # raw bytes under which even workers that were asked for would only wait for Ray
+RAY_START_S = 6.0  # what a local Ray takes to start and stop
 _CONNECT_S = 10.0
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
@@ -91,9 +93,27 @@ def _room(running: int, nbytes: int, workers: int) -> bool:
 def _parts(task: Task, parts: ObjectRefGenerator) -> Encoded:
     import ray
 
-    try:
+    names = f"{task.units[0].name} to {task.units[-1].name}" if len(task.units) > 1 else task.units[0].name
+    with raised_as_ours(names):
         for part in parts:
             yield task, ray.get(part)
+
+
+@contextmanager
+def raised_as_ours(names: str) -> Iterator[None]:
+    """Raise what a task raised on Ray, and what Ray raises of its worker, as errors of ours.
+
+    Args:
+        names: What the task works on.
+
+    Raises:
+        WorkerLost: The worker died each time.
+        DatafeedError: Whatever the task raised, with the worker's traceback as its cause.
+    """
+    import ray
+
+    try:
+        yield
     except ray.exceptions.RayTaskError as exc:
         if isinstance(exc.cause, ray.exceptions.RayError):
             raise ConfigError(
@@ -101,11 +121,27 @@ def _parts(task: Task, parts: ObjectRefGenerator) -> Encoded:
             ) from exc
         raise exc.cause from exc
     except ray.exceptions.RayError as exc:
-        names = f"{task.units[0].name} to {task.units[-1].name}" if len(task.units) > 1 else task.units[0].name
         raise WorkerLost(
             f"the task of {names} lost its worker {RETRIES + 1} times; was memory short, or does one file of it crash "
             f"its decoder? Try --workers 1. Ray says: {exc}"
         ) from exc
+
+
+def worth_ray(workers: int | None, ray_address: str | None, nbytes: int, seconds: float) -> bool:
+    """Whether several workers are wanted, and save more time than starting Ray takes.
+
+    Args:
+        workers: How many were asked for; None for all cores.
+        ray_address: The cluster that was asked for.
+        nbytes: Raw bytes of the work.
+        seconds: What one worker takes for it, estimated.
+    """
+    count = workers or cores()
+    if count == 1 or ray_address is not None:
+        return count > 1
+    if workers is not None:
+        return nbytes >= INLINE_NBYTES
+    return seconds * (1 - 1 / count) > RAY_START_S
 
 
 @contextmanager

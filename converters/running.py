@@ -13,7 +13,7 @@ from datafeed.converters.destination import check_on_error
 from datafeed.converters.encode import Recipe
 from datafeed.converters.journal import BadLine, Finished, Journal, bad_lines
 from datafeed.converters.plan import Plan
-from datafeed.converters.pool import Encoded, cores, encode_inline, encode_on_ray, ray_cluster
+from datafeed.converters.pool import Encoded, encode_inline, encode_on_ray, ray_cluster, worth_ray
 from datafeed.converters.progress import Meter
 from datafeed.converters.report import ConvertReport, RanOn
 from datafeed.converters.settings import ConvertOptions
@@ -25,8 +25,6 @@ from datafeed.seektable import BlockColumns
 from datafeed.sizes import counted
 from datafeed.storage import Store
 
-INLINE_NBYTES = 64 * 10**6  # raw bytes under which even workers that were asked for would only wait for Ray
-RAY_START_S = 6.0  # what a local Ray takes to start and stop
 _SHOWN_REASONS = 5
 
 
@@ -117,22 +115,12 @@ def _commit(store: Store, target: Target, finished: Sequence[Finished], base: Ba
 def _encode(made: Plan, options: ConvertOptions, assembler: Assembler, meter: Meter) -> Ran:
     tasks, first = made.tasks[assembler.at.task :], assembler.at.block
     recipe = Recipe(made.source, made.schema, made.header.block_size, made.level, options.on_error, options.limit)
-    if len(tasks) == 1 or not _worth_ray(made, options):
+    if len(tasks) == 1 or not worth_ray(options.workers, options.ray_address, made.raw_bytes, made.seconds):
         _assemble(encode_inline(recipe, tasks, first), assembler, meter)
         return Ran("inline", 1)
     with ray_cluster(options.ray_address, options.workers) as workers:
         _assemble(encode_on_ray(recipe, tasks, first, workers), assembler, meter)
     return Ran("ray", workers)
-
-
-def _worth_ray(made: Plan, options: ConvertOptions) -> bool:
-    """Whether several workers are wanted, and save more time than starting Ray takes."""
-    workers = options.workers or cores()
-    if workers == 1 or options.ray_address is not None:
-        return workers > 1
-    if options.workers is not None:
-        return made.raw_bytes >= INLINE_NBYTES
-    return made.seconds * (1 - 1 / workers) > RAY_START_S
 
 
 def _assemble(parts: Encoded, assembler: Assembler, meter: Meter) -> None:

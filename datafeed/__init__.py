@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datafeed.converters.convert import ConvertOptions as ConvertOptions
     from datafeed.converters.convert import convert as convert
+    from datafeed.converters.export import ExportOptions as ExportOptions
+    from datafeed.converters.export import export as export
     from datafeed.converters.merge import merge as merge
     from datafeed.converters.remap import map_dataset as map_dataset
     from datafeed.converters.write import write as write
@@ -28,12 +30,14 @@ __version__ = "0.1.0"
 _HOME = {
     "ConvertOptions": "datafeed.converters.convert",
     "Dataset": "datafeed.dataset",
+    "ExportOptions": "datafeed.converters.export",
     "Feature": "datafeed.schema",
     "ImageOptions": "datafeed.images",
     "Loader": "datafeed.loader",
     "Ragged": "datafeed.ragged",
     "Schema": "datafeed.schema",
     "convert": "datafeed.converters.convert",
+    "export": "datafeed.converters.export",
     "map_dataset": "datafeed.converters.remap",
     "merge": "datafeed.converters.merge",
     "write": "datafeed.converters.write",

@@ -100,7 +100,7 @@ def test_export_writes_tfrecords_with_an_index(url: str, tmp_path: Path) -> None
     """Each shard is a file of the same records, with a line per record beside it."""
     dest = tmp_path / "out"
     result = run("export", url, str(dest), "--to", "tfrecord")
-    assert result.stdout.startswith(f"exported to {dest}: 24 records in 2 files, ")
+    assert result.stdout.startswith(f"exported to {dest}: 24 records in 4 files, ")
     data = b"".join(path.read_bytes() for path in sorted(dest.glob("*.tfrecord")))
     assert data == tiny.framed([tiny.record(number) for number in range(24)])
     assert len((dest / "shard-000000.idx").read_text().splitlines()) == 12
@@ -108,8 +108,9 @@ def test_export_writes_tfrecords_with_an_index(url: str, tmp_path: Path) -> None
 
 def test_export_into_a_full_directory_exits_4(url: str, tmp_path: Path) -> None:
     """Nobody's files are overwritten."""
-    (tmp_path / "mine.txt").write_text("mine")
-    result = run("export", url, str(tmp_path))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    result = run("export", url, str(tmp_path / "full"))
     assert result.exit_code == 4
     assert "is not empty: it holds 'mine.txt'" in result.stderr
 
