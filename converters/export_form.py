@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -108,6 +109,29 @@ class Counted:
             self._sink.write(data)
         self.nbytes += nbytes
         return nbytes
+
+
+class SinkFile(io.RawIOBase):
+    """Offer a sink as a file for libraries that write to one.
+
+    Args:
+        sink: The sink.
+    """
+
+    def __init__(self, sink: Counted) -> None:
+        self._sink = sink
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Buffer, /) -> int:
+        """Append contiguous bytes."""
+        return self._sink.write(data)
+
+    def tell(self) -> int:
+        """Return how many bytes there were."""
+        return self._sink.nbytes
 
 
 class Form(Protocol):

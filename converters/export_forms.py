@@ -9,10 +9,13 @@ from typing import Literal, cast, get_args
 from datafeed.converters.export_form import Exported, Form
 from datafeed.errors import ConfigError
 
-To = Literal["tfrecord"]
+To = Literal["tfrecord", "parquet", "npy", "mds"]
 
 _PLACES = {
     "tfrecord": "export_tfrecord:TFRecordForm",
+    "parquet": "export_parquet:ParquetForm",
+    "npy": "export_npy:NpyForm",
+    "mds": "export_mds:MdsForm",
 }
 
 

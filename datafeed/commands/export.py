@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 @click.argument("dest")
 @click.option(
     "--to",
-    type=click.Choice(["tfrecord"]),
+    type=click.Choice(["tfrecord", "parquet", "npy", "mds"]),
     default="tfrecord",
     show_default=True,
-    help="Plain TFRecord files, each with the index that NVIDIA DALI asks for.",
+    help="Plain TFRecord with the index that NVIDIA DALI asks for; parquet; a NumPy file per feature; MDS.",
 )
 @click.option("--columns", metavar="NAMES", help="The features wanted, as a,b,c; all by default.")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes that write, a shard each; the cores by default.")
@@ -56,7 +56,7 @@ def command(*, url: str, dest: str, to: To, as_json: bool, **given: object) -> N
 
     \b
         datafeed export /data/photos /data/photos-tfrecord
-        datafeed export /data/tables s3://bucket/tables --columns id,price
+        datafeed export /data/tables s3://bucket/tables --to parquet --columns id,price
     """
     from datafeed.converters.export import export
 
