@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import numpy as np
@@ -27,7 +27,7 @@ from datafeed.footer import read_footer
 from datafeed.frames import zstd_version
 from datafeed.framing import FRAMING_NBYTES, LARGEST_NBYTES
 from datafeed.header import canonical, make_header
-from datafeed.infer import infer_schema
+from datafeed.infer import has_feature_lists, infer_schema
 from datafeed.manifest import (
     INDEX_NAME,
     MANIFEST_NAME,
@@ -82,7 +82,7 @@ def index_foreign(store: Store, *, schema: Schema | None = None, block_size: int
     _report_collisions(names)
     pairs = [_index_file(store, name, block_size) for name in names]
     if schema is None:
-        schema = infer_schema(islice(_records(store, pairs), _SAMPLE_RECORDS))
+        schema = infer_schema(_examples(islice(_records(store, pairs), _SAMPLE_RECORDS)))
     else:
         _check_fit(store, pairs, schema)
     listing = hashlib.sha256(canonical([[info.name, info.nbytes, info.sha256] for info, _ in pairs])).hexdigest()
@@ -217,6 +217,20 @@ def _record_nbytes(head: memoryview, place: tuple[str, int, int], nbytes: int) -
 def _records(store: Store, pairs: _Pairs) -> Iterator[memoryview]:
     for _, _, block in _indexed(store, pairs):
         yield from (block.record(row) for row in range(len(block)))
+
+
+def _examples(records: Iterable[memoryview]) -> Iterator[memoryview]:
+    """Hand on Examples; what is no message is left for the schema to refuse by its row."""
+    for record in records:
+        try:
+            sequence = has_feature_lists(record)
+        except SchemaError:
+            sequence = False
+        if sequence:
+            raise SchemaError(
+                "the records are tf.train.SequenceExamples, whose feature lists cannot be read in place: convert them"
+            )
+        yield record
 
 
 def _check_fit(store: Store, pairs: _Pairs, schema: Schema) -> None:

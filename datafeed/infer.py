@@ -16,6 +16,7 @@ from datafeed.sizes import counted
 _KINDS: dict[int, Kind] = {1: "bytes", 2: "float", 3: "int64"}
 _SPACE = frozenset("\t\n\r\f\v")
 _SNIFF_NBYTES = 16
+_FEATURE_LISTS = 2  # the field of a SequenceExample; an Example has field 1 alone
 _Value = int | memoryview
 
 
@@ -56,6 +57,15 @@ def infer_schema(records: Iterable[Buffer]) -> Schema:
         except SchemaError as exc:
             raise SchemaError(exc.reason, row, exc.feature) from exc
     return Schema([_feature(name, seen[name], count) for name in sorted(seen)])
+
+
+def has_feature_lists(record: Buffer) -> bool:
+    """Whether a record is a tf.train.SequenceExample with feature lists, of which an Example has none.
+
+    Raises:
+        SchemaError: It is no protobuf message.
+    """
+    return any(number == _FEATURE_LISTS for number, _ in _fields(memoryview(record).cast("B")))
 
 
 def image_media(head: bytes) -> str:

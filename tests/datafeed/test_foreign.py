@@ -218,6 +218,14 @@ def test_a_schema_that_does_not_fit_is_refused(store: Store) -> None:
     assert index_foreign(store, schema=tiny.SCHEMA, block_size=200).schema == tiny.SCHEMA  # the 1,401st is not read
 
 
+def test_feature_lists_are_not_dropped_in_silence(store: Store) -> None:
+    """An index would show the context alone."""
+    record = tiny.example({"x": [1]}) + tiny.part(2, tiny.part(1, tiny.part(1, b"steps")))
+    tiny.damage(store, "sequence.tfrecord", tiny.frame(record))
+    with pytest.raises(SchemaError, match=r"tf\.train\.SequenceExamples, .*: convert them"):
+        index_foreign(store)
+
+
 def test_schema_is_drawn_from_the_first_records(store: Store) -> None:
     """Records that are no Example say so."""
     tiny.damage(store, "a.tfrecord", tiny.framed([b"\xff\xff"]))
