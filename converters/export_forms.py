@@ -9,13 +9,14 @@ from typing import Literal, cast, get_args
 from datafeed.converters.export_form import Exported, Form
 from datafeed.errors import ConfigError
 
-To = Literal["tfrecord", "parquet", "npy", "mds"]
+To = Literal["tfrecord", "parquet", "npy", "mds", "webdataset"]
 
 _PLACES = {
     "tfrecord": "export_tfrecord:TFRecordForm",
     "parquet": "export_parquet:ParquetForm",
     "npy": "export_npy:NpyForm",
     "mds": "export_mds:MdsForm",
+    "webdataset": "export_webdataset:WebDatasetForm",
 }
 
 
