@@ -43,6 +43,10 @@ class JsonLines:
     path: Where
     asked: SourceOptions
 
+    def __getstate__(self) -> dict[str, object]:
+        """Leave the listing behind: a worker is told what to read."""
+        return {name: value for name, value in self.__dict__.items() if name != "_units"}
+
     def options(self) -> dict[str, object]:
         """Return what shapes the output."""
         return {"types": dict(self.asked.types), "int64_lists": self.asked.int64_lists}

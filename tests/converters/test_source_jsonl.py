@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import pickle
 from pathlib import Path
 
 import pytest
@@ -211,6 +212,21 @@ def test_f92_files_without_objects_alone_are_an_empty_source(tmp_path: Path) -> 
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+
+
+def test_a_worker_is_not_told_what_others_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The source travels with its schema, and without the listing, however long."""
+    monkeypatch.setattr(lines, "UNIT_NBYTES", 10)
+    (tmp_path / "t.jsonl").write_text('{"x": 1}\n' * 5000)
+    source = JsonLines(str(tmp_path), PLAIN)
+    units, schema = source.units(), source.schema()
+    assert len(units) == 2500
+    travelled = pickle.dumps(source)
+    assert len(travelled) < 5000
+    (tmp_path / "t.jsonl").unlink()
+    assert pickle.loads(travelled).schema() == schema  # noqa: S301  (our own)
+
+
 SAMPLES = st.fixed_dictionaries(
     {"n": st.integers(-(2**63), 2**63 - 1), "t": TEXT, "l": st.lists(TEXT, max_size=3)},
     optional={"f": st.floats(allow_nan=False), "i": st.lists(st.integers(0, 2**64 - 1), max_size=3)},
