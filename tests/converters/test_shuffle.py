@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from numbered import Numbered, digests, rows_of
 from datafeed.converters import shuffle
 from datafeed.converters.convert import ConvertOptions, convert
 from datafeed.converters.shuffle import Shuffled
+from datafeed.converters.source import Chunk, OnBad, Unit
 from datafeed.errors import BadItem
 
 ASKED = ConvertOptions(shard_size=4000, block_size=700, workers=1, shuffle_all=True)
@@ -43,7 +45,7 @@ def test_a_source_that_fits_in_a_window_is_shuffled_exactly() -> None:
     first = sorted(places[row] for row in range(50))
     assert first[0] < 100
     assert first[-1] > 900
-    assert Shuffled(Numbered(1000, claim=1000), 1).notes() == Numbered(1).notes()
+    assert not Shuffled(Numbered(1000, claim=1000), 1).notes()
 
 
 def test_windows_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,6 +63,40 @@ def test_bad_rows_are_passed_on() -> None:
     bad: list[BadItem] = []
     assert sorted(order(200, 3, frozenset({60, 61}), bad)) == [row for row in range(200) if row not in {60, 61}]
     assert sorted(item.where for item in bad) == ["rows:60", "rows:61"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Torn(Numbered):
+    """Offer units whose second half cannot be read."""
+
+    def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
+        """Read the first chunk of a unit."""
+        yield next(super().read(unit, on_bad))
+        raise BadItem(unit.name, "it ends here")
+
+
+def test_a_unit_that_cannot_be_read_takes_no_other_with_it() -> None:
+    """Each is one bad item; the rows before it, and those of the rest of the window, are kept."""
+    source = Shuffled(Torn(200, claim=1000), 3)
+    bad: list[BadItem] = []
+    chunks = [chunk for unit in source.units() for chunk in source.read(unit, bad.append)]
+    numbers = sorted(int(row) for chunk in chunks for row in chunk.columns["x"].values)
+    assert numbers == [start + row for start in range(0, 200, 50) for row in range(17)]
+    assert sorted(item.where for item in bad) == [f"rows#{number}" for number in range(4)]
+
+
+def test_a_unit_too_large_to_hold_is_shuffled_in_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A packed tar is one unit, of any size: no more of it is held than the limit, and that is said."""
+    monkeypatch.setattr(shuffle, "HELD_NBYTES", 1000)
+    source = Shuffled(Numbered(400, unit_rows=400, claim=20_000), 5)
+    (unit,) = source.units()
+    chunks = list(source.read(unit, [].append))
+    assert max(chunk.rows for chunk in chunks) == 17  # a chunk of the source alone is more than the limit
+    numbers = [int(row) for chunk in chunks for row in chunk.columns["x"].values]
+    assert numbers[:17] != list(range(17))
+    assert sorted(numbers[:17]) == list(range(17))
+    assert sorted(numbers) == list(range(400))
+    assert source.notes()[-1].endswith("shuffled by runs of that size alone: 1")
 
 
 @pytest.mark.usefixtures("ray_workers")
