@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from datafeed.converters.rows import Sample
+from datafeed.converters.rows import Sample, array_of
 from datafeed.errors import SchemaError
 from datafeed.infer import image_media
 from datafeed.schema import DTYPES, Feature, Schema, Shape, stored
@@ -63,10 +63,19 @@ def nbytes_of(sample: Sample) -> int:
 def _nbytes(value: object) -> int:
     if isinstance(value, (bytes, bytearray, str)):
         return len(value)
-    nbytes = getattr(value, "nbytes", None)
-    if isinstance(nbytes, int):
+    nbytes = _told_nbytes(value)
+    if nbytes is not None:
         return nbytes
     return sum(map(_nbytes, value)) if isinstance(value, (list, tuple)) else 8
+
+
+def _told_nbytes(value: object) -> int | None:
+    """Return what an array says of its size; None where it says none, as a sparse tensor does by an error."""
+    try:
+        nbytes = getattr(value, "nbytes", None)
+    except RuntimeError:
+        return None
+    return nbytes if isinstance(nbytes, int) else None
 
 
 def draw_schema(samples: Sequence[Sample], *, int64_lists: bool = False) -> Schema:
@@ -169,7 +178,7 @@ def _look(value: object) -> _Look:
     if isinstance(value, (list, tuple)):
         return _look_at_list(value)
     if isinstance(value, np.generic) or hasattr(value, "__array__"):
-        return _look_at_array(np.asarray(value))
+        return _look_at_array(array_of(value))
     kind = f"{type(value).__module__}.{type(value).__name__}"
     raise SchemaError(f"no feature holds a {kind}: encode it as bytes or numbers")
 
@@ -181,9 +190,11 @@ def _look_at_list(value: Sequence[object]) -> _Look:
     if texts and texts <= {bytes, bytearray}:
         return "bytes", (None,)
     try:
-        array = np.asarray(value)
-    except ValueError as exc:
-        raise SchemaError("no feature holds a list of lists of different lengths") from exc
+        array = array_of(value)
+    except SchemaError as exc:
+        if isinstance(exc.__cause__, ValueError):
+            raise SchemaError("no feature holds a list of lists of different lengths") from exc
+        raise
     if not array.size and array.ndim == 1:
         return _EMPTY
     dtype, shape = _look_at_array(array)

@@ -115,6 +115,19 @@ def _ragged(feature: Feature, values: Sequence[object], mask: Mask | None) -> Co
     return Column(np.concatenate([empty, *parts]), offsets_of([len(part) for part in parts]), present=mask)
 
 
+def array_of(value: object) -> Array:
+    """Return a number, list, array or tensor as NumPy's array.
+
+    Raises:
+        SchemaError: NumPy makes none of it, as of torch tensors of bfloat16 or with a gradient.
+    """
+    try:
+        return np.asarray(value)
+    except (ValueError, OverflowError, TypeError, RuntimeError) as exc:  # the last two are raised by tensors
+        reason = " ".join(str(exc).split())
+        raise SchemaError(f"NumPy makes no array of {value!r:.60}: {reason}") from exc
+
+
 def _exact(feature: Feature, value: object, row: int) -> Array:
     """Return a value as an array of the feature's dtype.
 
@@ -122,9 +135,9 @@ def _exact(feature: Feature, value: object, row: int) -> Array:
         SchemaError: It is no number, or the dtype cannot hold it.
     """
     try:
-        array = np.asarray(value)
-    except (ValueError, OverflowError) as exc:
-        raise SchemaError(f"expected {feature.dtype}, found {value!r:.60}", row, feature.name) from exc
+        array = array_of(value)
+    except SchemaError as exc:
+        raise SchemaError(f"expected {feature.dtype}: {exc.reason}", row, feature.name) from exc
     target = feature.numpy_dtype
     if array.dtype.kind in "fO" and target.kind in "iu" and isinstance(value, Sequence):
         array = _integers(value, array, target)
@@ -161,10 +174,10 @@ def _may_become(kind: str, target: str) -> bool:
 
 def _texts(feature: Feature, values: Sequence[object], mask: Mask | None) -> Column:
     if not feature.shape:
-        items = [_bytes(feature, "" if value is None else value, row) for row, value in enumerate(values)]
+        items = [_bytes(feature, "" if value is None else _unpacked(value), row) for row, value in enumerate(values)]
         return Column(*end_to_end(items), present=mask)
     lists: list[list[bytes]] = []
-    for row, value in enumerate(values):
+    for row, value in enumerate(map(_unpacked, values)):
         if value is not None and (isinstance(value, (str, bytes)) or not isinstance(value, Sequence)):
             raise SchemaError(f"expected a list of {feature.dtype}, found {value!r:.60}", row, feature.name)
         lists.append([_bytes(feature, item, row) for item in value or ()])
@@ -174,6 +187,11 @@ def _texts(feature: Feature, values: Sequence[object], mask: Mask | None) -> Col
             )
     joined, inner = end_to_end(list(itertools.chain.from_iterable(lists)))
     return Column(joined, offsets_of([len(row) for row in lists]), inner, mask)
+
+
+def _unpacked(value: object) -> object:
+    """Return an array of text as Python's own, anything else as it is."""
+    return value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind in "US" else value
 
 
 def _bytes(feature: Feature, value: object, row: int) -> bytes:

@@ -105,6 +105,9 @@ def test_values_of_one_name_have_a_type(
         ([np.zeros(2, np.complex64)], "array of complex64"),
         ([[[1], [1, 2]]], "different lengths"),
         ([[{"a": 1}]], "may be pickled objects"),
+        ([torch.zeros(2, dtype=torch.bfloat16)], "BFloat16"),
+        ([torch.zeros(2, requires_grad=True)], "requires grad"),
+        ([torch.eye(2).to_sparse()], "no array of"),
     ],
     ids=str,
 )
@@ -125,3 +128,4 @@ def test_sizes_are_about_those_of_records() -> None:
     """Whatever the values are."""
     found = nbytes_of({"a": bytes(1000), "b": np.zeros(100, np.int64), "c": ["x" * 50] * 2, "d": 1, "e": None})
     assert 1900 < found < 2100
+    assert nbytes_of({"a": torch.eye(3).to_sparse()}) < 100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from source_contract import check_form, rows_of
 
 from datafeed.converters.rows import chunk_of
@@ -46,6 +47,14 @@ def test_f97_values_come_back_the_same(dtype: str, value: object) -> None:
     assert found == [value, None]
     kinds = {"utf8": str, "bytes": bytes, "bool": bool}
     assert type(found[0]) is kinds.get(dtype, float if dtype.startswith("float") else int)
+
+
+@pytest.mark.parametrize("dtype", ["utf8", "bytes"])
+def test_arrays_of_text_come_back_as_lists(dtype: str) -> None:
+    """Those without an axis as one text."""
+    texts = np.array(["a", "bcd"]).astype("U3" if dtype == "utf8" else "S3")
+    assert back(stored("x", dtype, (None,)), texts) == ([texts.tolist()], [])
+    assert back(stored("x", dtype), texts[0].reshape(())) == ([texts[0].item()], [])
 
 
 def test_f97_nan_comes_back_as_nan() -> None:
@@ -100,6 +109,9 @@ def test_f98_token_ids_are_exact_or_refused() -> None:
         (stored("x", "bytes"), "text"),
         (stored("x", "utf8", (None,)), "no list"),
         (stored("x", "utf8", (2,)), ["one"]),
+        (stored("x", "utf8", (None,)), np.array([["a"], ["b"]])),
+        (stored("x", "float32", (2,)), torch.zeros(2, dtype=torch.bfloat16)),
+        (stored("x", "float32", (None,)), torch.zeros(2, requires_grad=True)),
     ],
 )
 def test_values_that_do_not_fit_are_refused(feature: Feature, value: object) -> None:
