@@ -36,6 +36,8 @@ def load_function(name: str) -> Fn:
             found = getattr(found, part)
     except (ImportError, AttributeError) as exc:
         raise ConfigError(f"fn: cannot import {name!r}: {exc}") from exc
+    except (Exception, SystemExit) as exc:  # a person's module may raise anything
+        raise ConfigError(f"fn: cannot import {name!r}: it raised {said(exc)}") from exc
     if not callable(found):
         raise ConfigError(f"fn: {name!r} is a {type(found).__name__} and no function")
     return found
@@ -47,6 +49,14 @@ def name_of(fn: Fn) -> str:
         return name_of(fn.func)
     kind = fn if hasattr(fn, "__qualname__") else type(fn)
     return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def said(error: BaseException) -> str:
+    """Return the type and the text of an error that a person's code raised, the text where it can be had."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001  (its __str__ is theirs, too)
+        return type(error).__name__
 
 
 def code_digest(fn: Fn) -> str:

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import islice
 
 from datafeed.batches import to_sample
-from datafeed.converters.callables import Fn, code_digest, name_of
+from datafeed.converters.callables import Fn, code_digest, name_of, said
 from datafeed.converters.encode import read_chunks
 from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
@@ -195,7 +195,8 @@ def draw(samples: Sequence[Sample], asked: SourceOptions) -> Schema:
     try:
         schema = draw_schema(samples, int64_lists=asked.int64_lists)
     except SchemaError as exc:
-        where = f"sample {exc.row} of the first {len(samples)}"
+        first = f"the first {len(samples)}"
+        where = f"sample {exc.row} of {first}" if exc.row >= 0 else f"{first} samples"
         raise SourceError(f"{where}: {exc}: give a schema, or make them alike") from exc
     if not len(schema):
         raise SourceError(f"the first {len(samples)} samples hold nothing")
@@ -223,8 +224,8 @@ def call(fn: Fn, item: object, where: str, on_bad: OnBad) -> Iterator[Sample]:
             return
         for sample in found:
             yield as_sample(sample)
-    except Exception as exc:  # noqa: BLE001  (a person's function may raise anything)
-        bad = BadItem(where, f"{name_of(fn)} raised {type(exc).__name__}: {exc}{_at(exc)}")
+    except (Exception, SystemExit) as exc:  # noqa: BLE001  (a person's function may raise anything)
+        bad = BadItem(where, f"{name_of(fn)} raised {said(exc)}{_at(exc)}")
         bad.__cause__ = exc
         on_bad(bad)
 
@@ -235,7 +236,7 @@ def _is_one(found: Iterable[object]) -> bool:
     return whole or hasattr(found, "_fields") or hasattr(found, "__array__")
 
 
-def _at(error: Exception) -> str:
+def _at(error: BaseException) -> str:
     """Return where an error was raised: its traceback does not travel from a worker."""
     frames = traceback.extract_tb(error.__traceback__)
     if len(frames) < 2:  # raised here, not in the function

@@ -202,6 +202,35 @@ def test_digests_tell_functions_apart() -> None:
     assert name_of(functools.partial(scaled, factor=1)).endswith(":scaled")
 
 
+class Mute(Exception):
+    """Fail to say what is wrong."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def leaving(error: BaseException) -> dict[str, int]:
+    """Raise what it is given."""
+    raise error
+
+
+@pytest.mark.parametrize(("error", "said"), [(SystemExit(0), "SystemExit: 0"), (Mute(), r"Mute \(")])
+def test_whatever_a_function_raises_is_a_bad_item(error: BaseException, said: str, tmp_path: Path) -> None:
+    """Even what would end the process as if all were done, and an error without a text."""
+    with pytest.raises(BadItem, match=f"leaving raised {said}"):
+        convert([error], tmp_path / "out", SMALL, fn=leaving)
+
+
+@pytest.mark.parametrize("code", ["def f(:", "raise RuntimeError('no GPU')", "import sys; sys.exit(0)"])
+def test_a_module_that_cannot_be_imported_is_named(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it raises."""
+    (tmp_path / "broken_functions.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(ConfigError, match=r"cannot import 'broken_functions:f': it raised (Syn|Run|Sys)"):
+        load_function("broken_functions:f")
+
+
 def test_functions_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the current folder too; what is not there is named."""
     (tmp_path / "my_functions.py").write_text("def double(x):\n    return {'x': 2 * x}\nNUMBER = 5\n")
