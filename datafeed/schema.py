@@ -55,8 +55,7 @@ class Feature:
     classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.name:
-            raise SchemaError("a feature needs a name")
+        _check_name(self.name)
         if self.kind not in get_args(Kind) or self.dtype not in DTYPES:
             raise SchemaError(f"unknown kind {self.kind!r} or dtype {self.dtype!r}", feature=self.name)
         fits = {
@@ -116,6 +115,15 @@ class Feature:
         if self.classes:
             fields["classes"] = list(self.classes)
         return fields
+
+
+def _check_name(name: str) -> None:
+    if not name:
+        raise SchemaError("a feature needs a name")
+    try:
+        name.encode()
+    except UnicodeEncodeError as exc:
+        raise SchemaError(f"expected a name that has a UTF-8 form, found {name!r:.60}") from exc
 
 
 def stored(  # noqa: PLR0913  (a feature has that many facets)

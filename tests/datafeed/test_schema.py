@@ -27,6 +27,7 @@ def test_stored_takes_the_kind_that_reads_fastest(*, dtype: str, shape: Shape, i
     ("fields", "reason"),
     [
         ({"name": ""}, "needs a name"),
+        ({"name": "a\udc80"}, "UTF-8 form"),
         ({"kind": "text"}, "unknown kind 'text'"),
         ({"dtype": "int128"}, "dtype 'int128'"),
         ({"kind": "int64", "dtype": "uint64"}, "cannot hold dtype 'uint64'"),
