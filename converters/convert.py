@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from datafeed.converters.append import append_plan, append_to
@@ -18,7 +18,7 @@ from datafeed.converters.report import ConvertReport, joined
 from datafeed.converters.running import NOTHING, report, run_plan
 from datafeed.converters.settings import ConvertOptions
 from datafeed.converters.source import Source
-from datafeed.errors import OutputLocked
+from datafeed.errors import EmptySource, OutputLocked
 from datafeed.manifest import Manifest
 from datafeed.schema import Schema
 from datafeed.storage import Store, open_store
@@ -121,14 +121,28 @@ def convert(
     """
     storage = for_dest(options, dest, source)
     reports: dict[str, ConvertReport] = {}
+    empty: dict[str, EmptySource] = {}
     say_planning(on_progress)
     for part, (opened, name) in open_parts(source, dest, options, fn, schema).items():
-        if options.append:
-            store = open_store(_at(dest, part), storage)
-            reports[part] = append_to(store, opened, name, options, on_progress)
-        else:
-            reports[part] = _write(make_plan(opened, name, options), _at(dest, part), storage, options, on_progress)
+        try:
+            if options.append:
+                store = open_store(_at(dest, part), storage)
+                reports[part] = append_to(store, opened, name, options, on_progress)
+            else:
+                reports[part] = _write(make_plan(opened, name, options), _at(dest, part), storage, options, on_progress)
+        except EmptySource as exc:
+            if not part:
+                raise
+            empty[part] = exc  # the other parts are made nevertheless
+    if empty:
+        raise _empty_parts(empty, list(reports))
     return reports[""] if "" in reports else joined(os.fspath(dest), reports)
+
+
+def _empty_parts(empty: Mapping[str, EmptySource], made: Sequence[str]) -> EmptySource:
+    names, reasons = ", ".join(empty), "; ".join(dict.fromkeys(map(str, empty.values())))
+    others = f"{', '.join(made)} {'is' if len(made) == 1 else 'are'} complete" if made else "no other part has any"
+    return EmptySource(f"split: no sample came to {names}, {others}; ask for larger shares or fewer parts: {reasons}")
 
 
 def _write(

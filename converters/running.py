@@ -150,7 +150,8 @@ def _whole(finished: Sequence[Finished]) -> bool:
 
 def _all_bad(name: str, skipped: int, bad: Sequence[BadLine]) -> str:
     reasons = "".join(f"; {line.where}: {line.reason}" for line in bad[:_SHOWN_REASONS])
-    return f"{name} holds no sample: {counted(skipped, 'bad item')} passed over{reasons}"
+    passed = f": {counted(skipped, 'bad item')} passed over{reasons}" if skipped else ""
+    return f"{name} holds no sample{passed}"
 
 
 def _write_index(store: Store, name: str, lines: Sequence[BadLine]) -> None:

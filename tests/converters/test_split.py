@@ -10,7 +10,7 @@ import pytest
 from datafeed.converters.convert import ConvertOptions, convert, plan, plans
 from datafeed.converters.split import parse_split
 from datafeed.dataset import Dataset
-from datafeed.errors import ConfigError, SourceError
+from datafeed.errors import ConfigError, EmptySource, SourceError
 
 
 @pytest.fixture
@@ -124,3 +124,15 @@ def test_a_column_that_names_no_parts_is_refused(tmp_path: Path, lines: str, mes
         convert(tmp_path / "t.jsonl", tmp_path / "out", ConvertOptions(split="column:p"))
     with pytest.raises(ConfigError, match="no feature 'q'"):
         convert(tmp_path / "t.jsonl", tmp_path / "out", ConvertOptions(split="column:q"))
+
+
+def test_a_part_without_a_sample_is_named_when_the_others_are_made(tmp_path: Path) -> None:
+    """A rerun says the same, and leaves them as they are."""
+    (tmp_path / "few.jsonl").write_text('{"id": 1}\n' * 30)
+    options = ConvertOptions(split="a=0.000001,b=0.5")
+    for _ in range(2):
+        with pytest.raises(
+            EmptySource, match=r"no sample came to a, train, b are complete; .*few.jsonl holds no sample$"
+        ):
+            convert(tmp_path / "few.jsonl", tmp_path / "out", options)
+    assert len(ids(tmp_path / "out" / "train")) + len(ids(tmp_path / "out" / "b")) == 30
