@@ -63,6 +63,10 @@ class TFRecords:
     asked: SourceOptions
     given: Schema | None = None
 
+    def __getstate__(self) -> dict[str, object]:
+        """Leave the listing behind: a worker is told what to read."""
+        return {name: value for name, value in self.__dict__.items() if name not in {"_listed", "_units"}}
+
     def options(self) -> dict[str, object]:
         """Return what shapes the output."""
         given = None if self.given is None else self.given.to_json()
@@ -70,11 +74,12 @@ class TFRecords:
 
     def notes(self) -> Sequence[str]:
         """Say which files are passed over."""
-        files, others = self._listed()
+        files, others = self._listed
         empty = sum(file.nbytes == 0 for file in files)
         notes = [f"{empty} of the files ha{'s' if empty == 1 else 've'} 0 bytes"] if empty else []
         return notes + ([f"{counted(others, 'file')} passed over, by name no TFRecords"] if others else [])
 
+    @cached_property
     def _listed(self) -> tuple[list[Stamp], int]:
         """Return the files, and how many others there are."""
         files = self.asked.files
@@ -97,7 +102,11 @@ class TFRecords:
             SourceError: A file cannot be looked at.
             EmptySource: There is no file.
         """
-        files, _ = self._listed()
+        return self._units
+
+    @cached_property
+    def _units(self) -> list[Unit]:
+        files, _ = self._listed
         try:
             units = [unit for file in files if file.nbytes for unit in _cut(self.asked.files, file)]
         except OSError as exc:

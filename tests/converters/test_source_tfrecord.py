@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import pickle
 import zlib
 from pathlib import Path
 
@@ -279,6 +280,17 @@ def test_files_of_a_folder_are_told_by_content_where_no_name_says_so(tmp_path: P
     (tmp_path / "README").write_text("about the data")
     assert labels(read(tmp_path)[0]) == [0, 1]
     assert TFRecords(str(tmp_path), PLAIN).notes() == ["1 file passed over, by name no TFRecords"]
+
+
+def test_files_are_walked_once(tmp_path: Path) -> None:
+    """Finding units takes a look at each record; a worker is told what to read, and not of all files."""
+    path = tmp_path / "t.tfrecord"
+    path.write_bytes(raw(range(3)))
+    source = TFRecords(str(tmp_path), PLAIN)
+    units, notes = source.units(), source.notes()
+    path.unlink()
+    assert (source.units(), source.notes()) == (units, notes)
+    assert str(path).encode() not in pickle.dumps(source)
 
 
 def test_a_folder_without_an_example_is_refused(tmp_path: Path) -> None:
