@@ -18,6 +18,7 @@ from functools import cached_property
 from itertools import islice
 from typing import ClassVar
 
+from datafeed.converters.chosen import chosen
 from datafeed.converters.examples import Places, Reader, sound_rows
 from datafeed.converters.files import Files, open_failed
 from datafeed.converters.listing import refuse_zstd
@@ -32,7 +33,7 @@ from datafeed.converters.record_pieces import (
     unpacked,
 )
 from datafeed.converters.sequence_examples import Lists, as_examples, draw_lists, examples_of, with_shapes
-from datafeed.converters.source import Chunk, OnBad, Stamp, Unit, Where, each
+from datafeed.converters.source import Chunk, OnBad, Stamp, Unit, Where
 from datafeed.errors import BadItem, CorruptRecord, EmptySource, SchemaError, SourceError
 from datafeed.framing import FRAMING_NBYTES, HEAD_NBYTES
 from datafeed.infer import infer_schema
@@ -82,18 +83,13 @@ class TFRecords:
     @cached_property
     def _listed(self) -> tuple[list[Stamp], int]:
         """Return the files, and how many others there are."""
+        return chosen(self.asked.files, self.path, self._told)
+
+    def _told(self, found: Sequence[Stamp]) -> list[Stamp]:
+        """Return which files of a folder are TFRecords, by their names, or where none is named so by their content."""
         files = self.asked.files
-        chosen: list[Stamp] = []
-        others = 0
-        for path in each(self.path):
-            found = files.listed(path, ("",))
-            picked = found
-            if files.is_folder(path):
-                picked = [file for file in found if NAMES.search(base_name(file.path))]
-                picked = picked or [file for file in found if is_plain(files.head(file.path, HEAD_NBYTES))]
-            chosen += picked
-            others += len(found) - len(picked)
-        return chosen, others
+        named = [file for file in found if NAMES.search(base_name(file.path))]
+        return named or [file for file in found if is_plain(files.head(file.path, HEAD_NBYTES))]
 
     def units(self) -> Sequence[Unit]:
         """List files, the large plain ones in parts.

@@ -17,10 +17,11 @@ from functools import cached_property
 from typing import ClassVar, cast
 
 from datafeed.columns import Column, end_to_end
+from datafeed.converters.chosen import chosen
 from datafeed.converters.files import READ_AHEAD_NBYTES, open_failed
 from datafeed.converters.names import FirstBad, base_name, shown
 from datafeed.converters.options import SourceOptions
-from datafeed.converters.source import Chunk, OnBad, Stamp, Unit, Where, each
+from datafeed.converters.source import Chunk, OnBad, Stamp, Unit, Where
 from datafeed.converters.tar import read_members
 from datafeed.converters.tar_fields import Field, Value
 from datafeed.converters.tar_first import KEY, fields_of
@@ -77,17 +78,7 @@ class WebDataset:
     @cached_property
     def _listed(self) -> tuple[list[Stamp], int]:
         """Return the tars, and how many other files lie in the folders."""
-        files = self.asked.files
-        chosen: list[Stamp] = []
-        others = 0
-        for path in each(self.path):
-            found = files.listed(path, ("",))
-            tars = found
-            if files.is_folder(path):
-                tars = [file for file in found if base_name(file.path).lower().endswith(SUFFIXES)]
-            chosen += tars
-            others += len(found) - len(tars)
-        return list(dict.fromkeys(chosen)), others
+        return chosen(self.asked.files, self.path, _tars)
 
     def schema(self) -> Schema:
         """Return the key, and what the first samples hold.
@@ -243,6 +234,10 @@ class WebDataset:
             on_bad(BadItem(f"{shown(path)}: byte {exc.at}", f"the rest of it cannot be read: {exc.reason}"))
         except PACKED_ERRORS as exc:
             on_bad(BadItem(shown(path), f"it cannot be read: {exc}"))
+
+
+def _tars(found: Sequence[Stamp]) -> list[Stamp]:
+    return [file for file in found if base_name(file.path).lower().endswith(SUFFIXES)]
 
 
 def _where(path: str, key: bytes) -> str:

@@ -288,6 +288,7 @@ def test_files_are_walked_once(tmp_path: Path) -> None:
     path.write_bytes(raw(range(3)))
     source = TFRecords(str(tmp_path), PLAIN)
     units, notes = source.units(), source.notes()
+    assert TFRecords((str(path), str(tmp_path)), PLAIN).units() == units  # named twice, listed once
     path.unlink()
     assert (source.units(), source.notes()) == (units, notes)
     assert str(path).encode() not in pickle.dumps(source)
