@@ -89,14 +89,15 @@ def write(
     if options.kind is not None or options.split is not None:
         raise ConfigError("kind and split have no effect on samples that a program gives: leave them out")
     source, streamed = _source(samples, schema, options.source_options())
-    store = open_store(dest, options.dest_options or options.storage_options)
+    storage = options.dest_options or options.storage_options
+    store = open_store(dest, storage)
     with locked(store):
         manifest = _standing(store, append=options.append)
         onto = None if manifest is None else manifest.header
         made = make_plan(shaped(source, options), _named(samples), options, onto)
         _begin_anew(store, made.header, 0 if manifest is None else len(manifest.shards))
         if manifest is None:
-            begun(store, open_store(f"{os.fspath(dest).rstrip('/')}/{JOURNAL}", options.dest_options), made.header)
+            begun(store, open_store(f"{os.fspath(dest).rstrip('/')}/{JOURNAL}", storage), made.header)
         if streamed is not None:
             streamed.stop_keeping()
         meter = Meter(on_progress, sum(task.nbytes for task in made.tasks))

@@ -20,6 +20,7 @@ from s3fs import S3FileSystem
 
 from datafeed.converters.convert import ConvertOptions, convert
 from datafeed.converters.files import Files
+from datafeed.converters.write import write
 from datafeed.dataset import Dataset
 from datafeed.errors import OutputError, SourceChanged, SourceNotFound
 from datafeed.storage import open_store
@@ -139,3 +140,11 @@ def test_a_dataset_on_s3_is_split_and_appended_to(fs: S3FileSystem, address: str
     convert("s3://bucket/raw/0.csv", "s3://bucket/d", asked)
     convert("s3://bucket/raw/1.csv", "s3://bucket/d", dataclasses.replace(asked, append=True))
     assert Dataset("s3://bucket/d", options(address))[:]["x"].tolist() == list(range(1000))
+
+
+@pytest.mark.usefixtures("fs")
+def test_samples_of_a_program_are_written_to_s3(address: str) -> None:
+    """With the options of `storage_options` alone; the place is looked at before."""
+    asked = ConvertOptions(storage_options=options(address))
+    write("s3://bucket/numbers", ({"x": number} for number in range(100)), options=asked)
+    assert Dataset("s3://bucket/numbers", options(address))[:]["x"].tolist() == list(range(100))
