@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from datafeed.converters.export_form import Exported, Facts, Output, Shard, refu
 from datafeed.schema import Feature, Schema
 
 _PLAIN = re.compile(r"[^\W\d][\w .-]*")
+_TRIMMED = "-_. "  # at the ends of what names an array of several parts (`array_names`)
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,14 @@ class NpyForm:
     exported: Exported
 
     def __post_init__(self) -> None:
-        fitting = [feature for feature in self.schema if not self._lack(feature)]
-        for feature in self.schema:
-            if feature not in fitting:
-                raise refuse("npy", feature, self._lack(feature), fitting)
+        alike = Counter(_without_digits(feature) for feature in self.schema)
+        lacks = [self._lack(feature, alike[_without_digits(feature)]) for feature in self.schema]
+        fitting = [feature for feature, lack in zip(self.schema, lacks, strict=True) if not lack]
+        for feature, lack in zip(self.schema, lacks, strict=True):
+            if lack:
+                raise refuse("npy", feature, lack, fitting)
 
-    def _lack(self, feature: Feature) -> str:
+    def _lack(self, feature: Feature, alike: int) -> str:
         """Return why a feature has no array; empty where it has."""
         if not feature.numeric or feature.ragged:
             return "what differs in size" if feature.numeric else feature.dtype
@@ -45,9 +49,11 @@ class NpyForm:
         if 0 in feature.shape:
             return f"rows of nothing (shape {feature.shape})"
         name = feature.name
-        if not _PLAIN.fullmatch(name) or name[-1] in "-_. " or (self.exported.several and re.search(r"\d", name)):
-            return "a feature whose name is no file's name, or has digits, which number the shards' files"
-        return ""
+        if not _PLAIN.fullmatch(name) or name[-1] in _TRIMMED:
+            return "a feature whose name is no file's name"
+        if self.exported.several and (name[0] in _TRIMMED or name != _without_digits(feature)):
+            return "a feature whose name begins with _ or has digits, as digits number the shards' files"
+        return "features whose names differ in digits alone, as such files are parts of one array" if alike > 1 else ""
 
     @property
     def schema(self) -> Schema:
@@ -74,6 +80,10 @@ class NpyForm:
 
     def finish(self, out: Output, facts: Iterator[Facts]) -> None:
         """Write nothing: each file says what it holds."""
+
+
+def _without_digits(feature: Feature) -> str:
+    return re.sub(r"\d+", "", feature.name)
 
 
 def _header(feature: Feature, rows: int) -> bytes:

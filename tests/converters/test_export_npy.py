@@ -40,6 +40,33 @@ def test_what_no_array_holds_is_refused_by_name(tmp_path: Path, name: str, what:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("names", "shards", "what"),
+    [
+        (("x1", "x2", "y"), 1, "names differ in digits alone"),
+        (("x1", "y"), 2, "has digits"),
+        (("_x", "y"), 2, "begins with _"),
+        (("y_", "y"), 1, "no file's name"),
+        (("../y", "y"), 1, "no file's name"),
+    ],
+)
+def test_names_that_would_not_come_back_are_refused(
+    tmp_path: Path, names: tuple[str, ...], shards: int, what: str
+) -> None:
+    """Files named by them would be read as other arrays, or lie elsewhere."""
+    url = forms.write(tmp_path / "in", Schema([stored(name, "int32") for name in names]), 8, shards=shards)
+    with pytest.raises(SchemaError, match=rf"'{names[0]}': npy cannot hold .*{what}.*--columns y, or"):
+        export(url, tmp_path / "out", "npy")
+
+
+@pytest.mark.parametrize(("names", "shards"), [(("x1", "y2", "_z"), 1), (("a", "A", "a b", "a.b"), 3)])
+def test_names_that_come_back(tmp_path: Path, names: tuple[str, ...], shards: int) -> None:
+    """Each feature comes back under its name."""
+    url = forms.write(tmp_path / "in", Schema([stored(name, "int32", (2,)) for name in names]), 20, shards=shards)
+    export(url, tmp_path / "out", "npy")
+    assert rows_of_source(tmp_path / "out", "numpy") == rows_of_dataset(url)
+
+
 def test_damage_leaves_no_half_written_file(tmp_path: Path) -> None:
     """A wrong byte ends the export; no file of its shard appears."""
     url = forms.write(tmp_path / "in", SCHEMA, 50, shards=2)
