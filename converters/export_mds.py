@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from datafeed.columns import Column
+from datafeed.columns import offsets_of
 from datafeed.converters.block_runs import BlockRun
 from datafeed.converters.export_form import Exported, Facts, Output, Shard, refuse
+from datafeed.converters.export_mds_samples import Samples, encoded, fixed_nbytes
 from datafeed.schema import Feature, Schema
 
 SIZE_LIMIT = 2**26
 _VERSION = 2
 _HASH = "sha256"
 _MEDIA = {"image/jpeg": "jpeg", "image/png": "png"}
-
-_Part = Callable[[int], bytes]
-"""Gives the bytes of a row."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ class MdsForm:
         return {
             "column_encodings": [_encoding(feature) for feature in self.schema],
             "column_names": [feature.name for feature in self.schema],
-            "column_sizes": [_nbytes(feature) for feature in self.schema],
+            "column_sizes": [fixed_nbytes(feature) for feature in self.schema],
             "compression": None,
             "format": "mds",
             "hashes": [_HASH],
@@ -70,27 +67,24 @@ class MdsForm:
         """Write the files of one shard; the facts are their entries in the index."""
         config = json.dumps(self._config, sort_keys=True).encode()
         facts: list[Mapping[str, object]] = []
-        for samples in _groups(self._samples(runs), len(config)):
+        for held in _groups(self._samples(runs), len(config)):
             name = f"{shard.stem}-{len(facts):05d}.mds"
-            offsets = np.cumsum([8 + 4 * len(samples) + len(config), *map(len, samples)])
-            head = np.array([len(samples), *offsets], "<u4").tobytes() + config
+            sizes = np.concatenate([samples.sizes for samples in held])
+            offsets = offsets_of(sizes) + 8 + 4 * len(sizes) + len(config)
+            head = len(sizes).to_bytes(4, "little") + offsets.astype("<u4").tobytes() + config
             digest = hashlib.sha256(head)
             with out.file(name) as sink:
                 sink.write(head)
-                for sample in samples:
-                    sink.write(sample)
-                    digest.update(sample)
+                for samples in held:
+                    sink.write(samples.data.data)
+                    digest.update(samples.data.data)
             raw = {"basename": name, "bytes": int(offsets[-1]), "hashes": {_HASH: digest.hexdigest()}}
-            facts.append({"raw_data": raw, "samples": len(samples)})
+            facts.append({"raw_data": raw, "samples": len(sizes)})
         return facts
 
-    def _samples(self, runs: Iterator[BlockRun]) -> Iterator[bytes]:
+    def _samples(self, runs: Iterator[BlockRun]) -> Iterator[Samples]:
         for run in runs:
-            parts = [(_part(feature, run.columns[feature.name]), _nbytes(feature)) for feature in self.schema]
-            for row in range(run.rows):
-                values = [(part(row), fixed) for part, fixed in parts]
-                sizes = np.array([len(value) for value, fixed in values if fixed is None], "<u4")
-                yield b"".join([sizes.tobytes(), *(value for value, _ in values)])
+            yield encoded(self.schema.features, [run.columns[feature.name] for feature in self.schema], run.rows)
 
     def finish(self, out: Output, facts: Iterator[Facts]) -> None:
         """Write index.json."""
@@ -99,16 +93,23 @@ class MdsForm:
             sink.write(json.dumps({"shards": shards, "version": _VERSION}, sort_keys=True).encode())
 
 
-def _groups(samples: Iterator[bytes], before: int) -> Iterator[list[bytes]]:
+def _groups(runs: Iterator[Samples], before: int) -> Iterator[list[Samples]]:
     """Yield as many samples as fit into a file, one at least."""
-    held: list[bytes] = []
-    nbytes = before + 8
-    for sample in samples:
-        if held and nbytes + len(sample) + 4 > SIZE_LIMIT:
-            yield held
-            held, nbytes = [], before + 8
-        held.append(sample)
-        nbytes += len(sample) + 4
+    held: list[Samples] = []
+    room = SIZE_LIMIT - before - 8
+    for run in runs:
+        fills = offsets_of(run.sizes + 4)
+        low = 0
+        while low < len(run.sizes):
+            high = int(np.searchsorted(fills, fills[low] + room, "right")) - 1
+            if high <= low and held:
+                yield held
+                held, room = [], SIZE_LIMIT - before - 8
+                continue
+            high = max(high, low + 1)
+            held.append(run.between(low, high))
+            room -= int(fills[high] - fills[low])
+            low = high
     if held:
         yield held
 
@@ -133,31 +134,3 @@ def _encoding(feature: Feature) -> str:
 
 def _text(feature: Feature) -> str:
     return "json" if feature.media == "json" else "str"
-
-
-def _nbytes(feature: Feature) -> int | None:
-    """Return the size of a feature's values; None where they differ."""
-    if not feature.numeric or feature.ragged:
-        return None
-    return feature.row_items * feature.numpy_dtype.itemsize
-
-
-def _part(feature: Feature, column: Column) -> _Part:
-    """Return what gives the bytes of each row of a column."""
-    if column.offsets is None:
-        size = feature.row_items * feature.numpy_dtype.itemsize
-        data = column.values.tobytes()
-        return lambda row: data[row * size : (row + 1) * size]
-    bounds = list(pairwise(column.offsets.tolist()))
-    if not feature.numeric:
-        text = column.values.tobytes()
-        return lambda row: text[slice(*bounds[row])]
-    return lambda row: _array(column.values[slice(*bounds[row])])
-
-
-def _array(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> bytes:
-    """Return an array with its shape before it: 4 times the rank plus log2 of the bytes of a dimension, then those."""
-    largest = max(values.shape)
-    code = next(code for code in range(4) if largest < 1 << (8 << code))
-    shape = np.array(values.shape, f"<u{1 << code}").tobytes()
-    return bytes([len(values.shape) << 2 | code]) + shape + values.tobytes()
