@@ -32,6 +32,7 @@ UNIT_NBYTES = 16 * 10**6
 CHUNK_NBYTES = 4 * 2**20
 _READ_NBYTES = 2**18
 _SNIFFED = 16
+_SNIFFED_NBYTES = 16
 _ALL = (0, None)
 
 
@@ -81,7 +82,7 @@ class Lmdb:
         bad = FirstBad()
         for unit in self._units:
             for _, value in self._pairs(unit, bad):
-                values.append(value)
+                values.append(value[:_SNIFFED_NBYTES])
                 if len(values) == _SNIFFED:
                     return _feature(values)
         if not values:
@@ -187,7 +188,8 @@ def _where(path: str, key: bytes) -> str:
 
 
 def _feature(values: Sequence[bytes]) -> Feature:
-    images = all(image_media(value[:16]) for value in values)
+    """Return the feature of the values, by the first bytes of some of them."""
+    images = all(map(image_media, values))
     return stored("value", "bytes", media="image" if images else "")
 
 

@@ -24,7 +24,7 @@ class SourceOptions:
         columns: Which features are wanted, by the source's names; none for all.
         labels: For images, a file of annotations: csv, tsv or jsonl with a column of file names, or COCO's json.
         tokenizer: For text, a tokenizer as Hugging Face's tokenizers writes it to a json file.
-        seq_len: Token ids of a sample; None for whatever a document has.
+        seq_len: For text, and LitData's chunks of token ids: those of a sample; None for whatever an item has.
         one_document: Whether a sample holds ids of one document alone; otherwise documents are packed end to end.
         separator: The token that ends each document; None for the tokenizer's own end, empty for none.
         tail: What becomes of ids that fill no sample: "keep" them as a shorter one, or "drop" them.

@@ -35,7 +35,7 @@ from datafeed.commands.options import Pair, json_option
 )
 @click.option("--labels", metavar="FILE", help="For images: csv, tsv or jsonl that names the files, or COCO's json.")
 @click.option("--tokenizer", metavar="FILE", help="For text: a tokenizer, as Hugging Face's tokenizers saves it.")
-@click.option("--seq-len", type=click.IntRange(min=1), help="For text: token ids of a sample.")
+@click.option("--seq-len", type=click.IntRange(min=1), help="For text and litdata: token ids of a sample.")
 @click.option("--one-document", is_flag=True, help="For text: never pack several documents into a sample.")
 @click.option("--separator", metavar="TOKEN", help='For text: ends each document; "" for none.')
 @click.option(
