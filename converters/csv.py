@@ -14,7 +14,6 @@ import csv
 import io
 import math
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -40,6 +39,7 @@ _NUMBER = re.compile(
     r"[+-]?(([1-9][0-9]*|0)?\.[0-9]+|([1-9][0-9]*|0)\.?)([eE][+-]?[0-9]+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE
 )
 _TRUE_FALSE = {"true": True, "false": False, "1": True, "0": False}
+CELL_CHARS = 2**26  # a quotation that is never closed would else take the rest of the file into memory
 
 Row = tuple[int, list[str]]
 
@@ -207,7 +207,7 @@ class _Table:
 
     def __init__(self, path: str, text: TextIO) -> None:
         self.path = shown(path)
-        csv.field_size_limit(sys.maxsize)
+        csv.field_size_limit(CELL_CHARS)
         first = text.readline()
         delimiter = _delimiter(path, first)
         self._reader = csv.reader(_chain(first, text), delimiter=delimiter, strict=True)

@@ -224,6 +224,19 @@ def test_f92_rows_that_are_all_bad_name_the_first(tmp_path: Path) -> None:
         Csv(str(tmp_path), PLAIN).schema()
 
 
+def test_a_quotation_that_never_ends_takes_no_more_than_a_cell_may_have(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It is one bad item, and the lines behind that are rows again: a large file is never held as one cell."""
+    monkeypatch.setattr("datafeed.converters.csv.CELL_CHARS", 40)
+    (tmp_path / "t.csv").write_text('n,x\n1,a\n2,"b\n' + "".join(f"{number},c\n" for number in range(3, 50)))
+    rows, (bad,) = read(tmp_path)
+    assert "t.csv:3: cannot be parsed: field larger than field limit" in str(bad)
+    numbers = [row["n"] for row in rows]
+    assert numbers[0] == 1
+    assert numbers[1:] == list(range(13, 50))  # the line in which it grew too long is lost with it
+
+
 def test_f92_files_without_rows_alone_are_an_empty_source(tmp_path: Path) -> None:
     """A header is no row."""
     (tmp_path / "a.csv").write_text("x,y\n")
