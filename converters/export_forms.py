@@ -9,7 +9,7 @@ from typing import Literal, cast, get_args
 from datafeed.converters.export_form import Exported, Form
 from datafeed.errors import ConfigError
 
-To = Literal["tfrecord", "parquet", "npy", "mds", "webdataset"]
+To = Literal["tfrecord", "parquet", "npy", "mds", "webdataset", "images"]
 
 _PLACES = {
     "tfrecord": "export_tfrecord:TFRecordForm",
@@ -17,6 +17,7 @@ _PLACES = {
     "npy": "export_npy:NpyForm",
     "mds": "export_mds:MdsForm",
     "webdataset": "export_webdataset:WebDatasetForm",
+    "images": "export_images:ImagesForm",
 }
 
 

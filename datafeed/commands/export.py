@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 @click.argument("dest")
 @click.option(
     "--to",
-    type=click.Choice(["tfrecord", "parquet", "npy", "mds", "webdataset"]),
+    type=click.Choice(["tfrecord", "parquet", "npy", "mds", "webdataset", "images"]),
     default="tfrecord",
     show_default=True,
     help="Plain TFRecord with the index that NVIDIA DALI asks for; parquet; a NumPy file per feature; MDS; WebDataset "
-    "tar.",
+    "tar; a folder of image files.",
 )
 @click.option("--columns", metavar="NAMES", help="The features wanted, as a,b,c; all by default.")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes that write, a shard each; the cores by default.")
