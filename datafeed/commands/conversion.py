@@ -11,6 +11,7 @@ import click
 
 from datafeed.commands.options import Pair, storage_options
 from datafeed.commands.terminal import safe, table
+from datafeed.errors import ConfigError
 from datafeed.sizes import counted, format_size
 
 if TYPE_CHECKING:
@@ -121,8 +122,7 @@ def options_of(given: Mapping[str, object]) -> ConvertOptions:
 
     plain = {field.name for field in fields(ConvertOptions)} & given.keys()
     values = {name: given[name] for name in plain}
-    columns = str(given["columns"] or "")
-    values["columns"] = tuple(name.strip() for name in columns.split(",") if name.strip())
+    values["columns"] = _names(given["columns"])
     for name in ("rename", "types"):
         values[name] = dict(_pairs(given.get(name, ())))
     values["storage_options"] = storage_options(_pairs(given["storage"]))
@@ -131,6 +131,14 @@ def options_of(given: Mapping[str, object]) -> ConvertOptions:
     if given["shuffle_seed"] is not None:
         values |= {"shuffle_all": True, "seed": given["shuffle_seed"]}
     return ConvertOptions(**values)  # type: ignore[arg-type]  # click has checked each
+
+
+def _names(given: object) -> tuple[str, ...]:
+    """Return the names of "a,b,c"; none where nothing is given."""
+    names = tuple(name.strip() for name in str(given or "").split(",") if name.strip())
+    if given is not None and not names:
+        raise ConfigError(f"columns: expected names such as a,b,c, found {given!r}")
+    return names
 
 
 def _pairs(value: object) -> tuple[tuple[str, str], ...]:

@@ -57,6 +57,14 @@ def test_convert_prints_one_json_document(rows: Path, tmp_path: Path) -> None:
     assert report["ratio"] == report["raw_bytes"] / report["stored_bytes"]
 
 
+def test_convert_refuses_columns_without_a_name(rows: Path, tmp_path: Path) -> None:
+    """As an unset variable of a script leaves them, which means none and not all."""
+    for names in ("", " , "):
+        result = run("convert", str(rows), str(tmp_path / "out"), "--columns", names)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == f"error: columns: expected names such as a,b,c, found {names!r}\n"
+
+
 def test_convert_again_does_nothing(rows: Path, tmp_path: Path) -> None:
     """A dataset that is complete is left as it is, and that is said."""
     run("convert", str(rows), str(tmp_path / "out"))
