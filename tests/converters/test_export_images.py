@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import forms
 import pytest
-from numbered import digests
+from numbered import Numbered, digests
 from pictures import encoded
 from round_trip import rows_of_source
 
+from datafeed.columns import Column, end_to_end
 from datafeed.converters.convert import ConvertOptions, convert
 from datafeed.converters.export import ExportOptions, export
 from datafeed.converters.export_images import is_safe
+from datafeed.converters.source import Chunk, OnBad, Unit
 from datafeed.errors import SchemaError
 from datafeed.schema import Feature, Schema, stored
 
@@ -74,6 +79,30 @@ def test_paths_that_lead_out_are_not_taken(path: str) -> None:
     assert not is_safe(path)
     assert is_safe("a/b c.JPG")
     assert not is_safe("a/record-000000001.jpg")
+
+
+@dataclass(frozen=True)
+class _Hostile(Numbered):
+    """Offer images as a folder of them does, under the paths above."""
+
+    kind: ClassVar[str] = "images"
+
+    def schema(self) -> Schema:
+        return Schema([IMAGE, stored("path", "utf8")])
+
+    def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:  # noqa: ARG002  (there is one unit, all good)
+        images = [encoded(seed=number) for number in range(self.rows)]
+        paths = [HOSTILE[number % len(HOSTILE)].encode() for number in range(self.rows)]
+        columns = {"image": Column(*end_to_end(images)), "path": Column(*end_to_end(paths))}
+        yield Chunk(columns, self.rows, where=str)
+
+
+def test_nothing_is_written_outside(tmp_path: Path) -> None:
+    """Images of such paths are called by their numbers."""
+    convert(_Hostile(len(HOSTILE)), str(tmp_path / "in"), ConvertOptions(workers=1))
+    export(tmp_path / "in", tmp_path / "a" / "b" / "out", "images")
+    written = sorted(path.relative_to(tmp_path / "a") for path in tmp_path.rglob("*.jpg"))
+    assert written == [Path(f"b/out/record-{number:09d}.jpg") for number in range(len(HOSTILE))]
 
 
 def test_rerun_writes_what_was_removed(raw: Path, tmp_path: Path) -> None:
