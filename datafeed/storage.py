@@ -158,7 +158,7 @@ class FsspecStore:
         storage_options: Passed to the file system.
 
     Raises:
-        ConfigError: No file system serves this URL.
+        ConfigError: No file system serves this URL, or its server cannot be reached.
     """
 
     def __init__(self, url: str, storage_options: Mapping[str, object] | None = None) -> None:
@@ -166,8 +166,11 @@ class FsspecStore:
         self._options = dict(storage_options or {})
         self._pid = -1
         self.url = masked(url.rstrip("/"))
-        with self._opened():  # what no file system serves is refused here
-            pass
+        try:
+            with self._opened():  # what no file system serves is refused here
+                pass
+        except ConnectionError as exc:
+            raise ConfigError(f"cannot reach {self.url!r}: {exc}: is its server up, and its port right?") from exc
 
     def __reduce__(self) -> tuple[type[FsspecStore], tuple[str, dict[str, object]]]:
         return FsspecStore, (self._raw_url, self._options)

@@ -67,6 +67,12 @@ def test_url_masks_a_password() -> None:
     assert open_store("memory://me:secret@host/x").url == "memory://me:***@host/x"
 
 
+def test_a_server_that_cannot_be_reached_is_named() -> None:
+    """Without the password."""
+    with pytest.raises(ConfigError, match=r"cannot reach 'ftp://me:\*\*\*@127.0.0.1:1/x': .*refused"):
+        open_store("ftp://me:secret@127.0.0.1:1/x")
+
+
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
