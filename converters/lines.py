@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from typing import BinaryIO
 
 from datafeed.converters.files import Files, open_failed
 from datafeed.converters.names import shown
 from datafeed.converters.source import OnBad, Stamp, Unit
 from datafeed.converters.unpack import PACKED_ERRORS, unpacked
-from datafeed.errors import BadItem
+from datafeed.errors import BadItem, SourceError
 from datafeed.packing import packing
 
 UNIT_NBYTES = 8_000_000
+LINE_NBYTES = 2**28  # a longer line, such as one array that fills a file, would be held as a whole
 _PACKED_RATIO = 4  # what gzip makes of text, about
 
 
@@ -23,7 +25,7 @@ def line_units(files: Files, file: Stamp) -> Iterator[Unit]:
         file: The file.
 
     Raises:
-        SourceError: It cannot be read.
+        SourceError: It cannot be read, or a line of it is longer than `LINE_NBYTES`.
     """
     try:
         if packing(files.head(file.path, 4)) in ("gzip", "zstd"):
@@ -40,9 +42,12 @@ def _ranges(files: Files, file: Stamp) -> Iterator[Unit]:
     with files.open(file.path) as text:
         while start < file.nbytes:
             data = text.read(UNIT_NBYTES)
-            data += text.readline()
+            data += text.readline(LINE_NBYTES)
             if not data:
                 break
+            if data[-1:] != b"\n" and start + len(data) < file.nbytes:
+                long = line + data.count(b"\n")
+                raise SourceError(f"{shown(file.path)}: {_too_long(long)}")
             yield Unit(f"{file.path}:{line}", len(data), (file,), (start, start + len(data), line))
             start += len(data)
             line += data.count(b"\n")
@@ -75,6 +80,14 @@ def _bom(start: int) -> bytes:
     return b"\xef\xbb\xbf" if start == 0 else b""
 
 
-def _stripped(file: Iterable[bytes], first: int) -> Iterator[tuple[int, bytes]]:
-    for line, data in enumerate(file, first):
+def _stripped(file: BinaryIO, first: int) -> Iterator[tuple[int, bytes]]:
+    line = first
+    while data := file.readline(LINE_NBYTES):
+        if len(data) == LINE_NBYTES and data[-1:] != b"\n":
+            raise OSError(_too_long(line))
         yield line, data.removeprefix(_bom(line - first))
+        line += 1
+
+
+def _too_long(line: int) -> str:
+    return f"line {line} has more than {LINE_NBYTES:,} bytes: expected one sample a line"

@@ -16,7 +16,7 @@ from source_contract import Row, SourceContract, rows_of
 from datafeed.converters import lines
 from datafeed.converters.jsonl import JsonLines
 from datafeed.converters.options import SourceOptions
-from datafeed.errors import BadItem, ConfigError, EmptySource
+from datafeed.errors import BadItem, ConfigError, EmptySource, SourceError
 from datafeed.schema import Feature
 
 PLAIN = SourceOptions()
@@ -212,6 +212,20 @@ def test_f92_files_without_objects_alone_are_an_empty_source(tmp_path: Path) -> 
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+
+
+def test_a_line_that_memory_may_not_hold_is_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One array that fills a file is refused; in a packed file, the rest of it is a bad item."""
+    monkeypatch.setattr(lines, "UNIT_NBYTES", 10)
+    monkeypatch.setattr(lines, "LINE_NBYTES", 20)
+    data = b'{"x": 1}\n{"x": 2}\n[' + b"1, " * 100 + b"1]\n"
+    (tmp_path / "t.jsonl.gz").write_bytes(gzip.compress(data))
+    rows, (bad,) = read(tmp_path)
+    assert rows == [{"x": 1}, {"x": 2}]
+    assert "the rest of it cannot be read: line 3 has more than 20 bytes" in str(bad)
+    (tmp_path / "u.jsonl").write_bytes(data)
+    with pytest.raises(SourceError, match=r"u\.jsonl: line 3 has more than 20 bytes: expected one sample a line"):
+        JsonLines(str(tmp_path), PLAIN).units()
 
 
 def test_a_worker_is_not_told_what_others_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
