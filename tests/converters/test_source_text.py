@@ -210,10 +210,11 @@ def test_options_that_make_no_sense_are_refused(
 
 
 def test_a_tokenizer_makes_it_text(tmp_path: Path, asked: SourceOptions) -> None:
-    """Whatever the files are, unless another kind is asked for."""
+    """Whatever the files are; another kind that is asked for has no use for one."""
     write_jsonl(tmp_path / "a.jsonl", WORDS)
     assert open_source(str(tmp_path), None, asked).kind == "text"
-    assert open_source(str(tmp_path), "jsonl", asked).kind == "jsonl"
+    with pytest.raises(ConfigError, match=r"tokenizer \(--tokenizer\) has no effect on jsonl"):
+        open_source(str(tmp_path), "jsonl", asked)
     with pytest.raises(ConfigError, match="--tokenizer FILE"):
         open_source(str(tmp_path), "text", SourceOptions())
 
