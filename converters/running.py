@@ -114,6 +114,7 @@ def _commit(store: Store, target: Target, finished: Sequence[Finished], base: Ba
 
 def _encode(made: Plan, options: ConvertOptions, assembler: Assembler, meter: Meter) -> Ran:
     tasks, first = made.tasks[assembler.at.task :], assembler.at.block
+    meter.tick()  # the source is read to convert it now, of which nothing may be done for a while
     recipe = Recipe(made.source, made.schema, made.header.block_size, made.level, options.on_error, options.limit)
     if len(tasks) == 1 or not worth_ray(options.workers, options.ray_address, made.raw_bytes, made.seconds):
         _assemble(encode_inline(recipe, tasks, first), assembler, meter)

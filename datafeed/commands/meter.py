@@ -48,13 +48,10 @@ def progress_text(progress: Progress) -> str:
     """Return the counts and rates on one line."""
     if progress.phase == "plan":
         return "reading the source, to plan"
-    if progress.phase == "commit":
-        return f"committing {counted(progress.records, 'record')} in {counted(progress.shards, 'shard')}"
-    return (
-        f"{counted(progress.records, 'record')} in {counted(progress.shards, 'shard')}, "
-        f"{progress.records_per_s:,.0f} records/s, "
-        f"{format_size(progress.raw_bytes_per_s)}/s, ratio {progress.ratio:.2f}, {_left(progress.eta_s)}"
-    )
+    done = f"{counted(progress.records, 'record')} in {counted(progress.shards, 'shard')}"
+    rate = f"{progress.records_per_s:,.0f} records/s, {format_size(progress.raw_bytes_per_s)}/s"
+    left = "committing" if progress.phase == "commit" else _left(progress.eta_s)
+    return f"{done}, {rate}, ratio {progress.ratio:.2f}, {left}"
 
 
 def _left(eta_s: float | None) -> str:
