@@ -41,7 +41,7 @@ def name_order(names: bytearray, offsets: npt.NDArray[np.int64], groups: Numbers
         del rows, inner, keys
         depth += 8
         open_ = _tied(first, open_)
-        open_ = open_[offsets[order[open_] + 1] - offsets[order[open_]] > depth]
+        open_ = open_[offsets[order[open_] + 1] - offsets[order[open_]] >= depth]  # one that ends here is the first
     return order
 
 

@@ -144,8 +144,11 @@ def test_grey_and_transparent_images_stay_so(tmp_path: Path) -> None:
     deep = np.full((40, 40), 40_001, np.uint16)
     row = resized(tmp_path, bytes(cv2.imencode(".png", deep)[1]), 20, ".png")
     assert (pixels_of(row, cv2.IMREAD_UNCHANGED) == 40_001).all()
-    ink = simplejpeg.encode_jpeg(np.full((40, 40, 4), 200, np.uint8), colorspace="CMYK")
+    ink = simplejpeg.encode_jpeg(np.dstack([smooth(40, 40), smooth(40, 40)[:, :, 0]]), colorspace="CMYK")
     assert pixels_of(resized(tmp_path, ink, 20)).shape == (20, 20, 3)
+    (tmp_path / "x.jpg").write_bytes(ink[:-20] + b"\xff\xd9")
+    _, bad = read(Resized(ImageFolder(str(tmp_path / "x.jpg"), KEPT), 20))
+    assert "expected an image that decodes" in bad[0].reason
 
 
 def test_quality_counts_for_jpeg_and_webp(tmp_path: Path) -> None:
@@ -231,6 +234,7 @@ class Pairs:
     """Offer two images a sample, the second of which may be missing."""
 
     features: tuple[Any, ...]
+    first: bytes = encoded(".png", 30, 40)
     kind: str = "pairs"
     asked: SourceOptions = KEPT
 
@@ -245,7 +249,7 @@ class Pairs:
     def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:  # noqa: ARG002  (nothing is bad)
         """Give two samples, whose width is not an image's."""
         large, small = encoded(".png", 30, 40), encoded(".png", 3, 4)
-        left = Column(*end_to_end([large, small]))
+        left = Column(*end_to_end([self.first, small]))
         right = Column(*end_to_end([b"", large]), present=np.array([False, True]))
         yield Chunk({"left": left, "right": right, "width": Column(np.array([1, 2]))}, 2)
 
@@ -267,6 +271,8 @@ def test_every_image_of_a_sample_is_resized() -> None:
     sizes = [[image_size(row[name]) if row[name] else None for name in ("left", "right")] for row in rows]  # type: ignore[arg-type]  # bytes
     assert sizes == [[(15, 20), None], [(3, 4), (15, 20)]]
     assert [row["width"] for row in rows] == [1, 2]
+    rows, bad = read(Resized(Pairs(both, b"no image"), 15))
+    assert (len(bad), [row["width"] for row in rows], bool(rows[0]["right"])) == (1, [2], True)
 
 
 @pytest.mark.parametrize(

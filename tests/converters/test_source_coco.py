@@ -182,7 +182,8 @@ def test_an_item_that_cannot_be_used_is_a_bad_item(
     assert bad[0].startswith(f"{tmp_path}/coco.json: {where}: ")
     assert reason in bad[0]
     assert len(rows) == (2 if where == "images[2]" else 3)
-    assert ROWS[1] in rows
+    assert rows[1] == ROWS[1]
+    assert rows[0] == ({**ROWS[2], "image_id": 9} if where == "annotations[1]" else ROWS[0])
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_f50_rebuild_refuses_shards_of_two_runs(dataset: tuple[Store, Manifest])
     """A left-over behind the last shard, and a cut made elsewhere, are both named."""
     store, manifest = dataset
     tiny.write_shard(store, manifest.header, 3, [[tiny.record(0)]], last=True)
-    with pytest.raises(IndexMismatch, match="the shard before it ends the dataset: delete 'shard-000003"):
+    with pytest.raises(IndexMismatch, match="the shard before it ends run 0: delete 'shard-000003"):
         rebuild_index(store)
     store.delete(shard_name(3))
     rebuild_index(store)
