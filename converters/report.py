@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 RanOn = Literal["inline", "ray", "nothing"]
+SHOWN_REASONS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,6 @@ class ConvertReport:
         return self.raw_bytes / self.stored_bytes if self.stored_bytes else 1.0
 
 
-_SHOWN_REASONS = 5
-
-
 def joined(dest: str, parts: Mapping[str, ConvertReport]) -> ConvertReport:
     """Return what the conversions of all parts of a split did together.
 
@@ -75,7 +73,7 @@ def joined(dest: str, parts: Mapping[str, ConvertReport]) -> ConvertReport:
         raw_bytes=sum(report.raw_bytes for report in all_of),
         stored_bytes=sum(report.stored_bytes for report in all_of),
         skipped=sum(report.skipped for report in all_of),
-        reasons=tuple(reason for report in all_of for reason in report.reasons)[:_SHOWN_REASONS],
+        reasons=tuple(reason for report in all_of for reason in report.reasons)[:SHOWN_REASONS],
         level=max(report.level for report in all_of),
         seconds=sum(report.seconds for report in all_of),
         ran_on=next(kind for kind in ("ray", "inline", "nothing") if kind in ran_on),

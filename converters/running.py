@@ -15,7 +15,7 @@ from datafeed.converters.journal import BadLine, Finished, Journal, bad_lines
 from datafeed.converters.plan import Plan
 from datafeed.converters.pool import Encoded, encode_inline, encode_on_ray, ray_cluster, worth_ray
 from datafeed.converters.progress import Meter
-from datafeed.converters.report import ConvertReport, RanOn
+from datafeed.converters.report import SHOWN_REASONS, ConvertReport, RanOn
 from datafeed.converters.settings import ConvertOptions
 from datafeed.converters.tasks import Task
 from datafeed.errors import EmptySource
@@ -24,8 +24,6 @@ from datafeed.manifest import Manifest
 from datafeed.seektable import BlockColumns
 from datafeed.sizes import counted
 from datafeed.storage import Store
-
-_SHOWN_REASONS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +148,7 @@ def _whole(finished: Sequence[Finished]) -> bool:
 
 
 def _all_bad(name: str, skipped: int, bad: Sequence[BadLine]) -> str:
-    reasons = "".join(f"; {line.where}: {line.reason}" for line in bad[:_SHOWN_REASONS])
+    reasons = "".join(f"; {line.where}: {line.reason}" for line in bad[:SHOWN_REASONS])
     passed = f": {counted(skipped, 'bad item')} passed over{reasons}" if skipped else ""
     return f"{name} holds no sample{passed}"
 
@@ -183,7 +181,7 @@ def report(
         raw_bytes=manifest.raw_bytes,
         stored_bytes=manifest.nbytes,
         skipped=manifest.skipped,
-        reasons=tuple(f"{line.where}: {line.reason}" for line in lines[:_SHOWN_REASONS]),
+        reasons=tuple(f"{line.where}: {line.reason}" for line in lines[:SHOWN_REASONS]),
         level=manifest.header.level,
         seconds=meter.seconds,
         ran_on=run.ran_on,
