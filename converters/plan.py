@@ -15,6 +15,7 @@ from datafeed.errors import EmptySource, SchemaError
 from datafeed.frames import zstd_version
 from datafeed.header import DatasetHeader, make_header
 from datafeed.schema import Schema
+from datafeed.storage import masked
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,10 +143,10 @@ def _estimate(tasks: Iterable[Task], sample: Sample, limit: int | None) -> tuple
 
 
 def _listing(units: Iterable[Unit]) -> str:
-    """Return the SHA-256 of the units' names and their files' sizes."""
+    """Return the SHA-256 of the units' names, whose URLs may be signed anew, and their files' sizes."""
     digest = hashlib.sha256()
     for unit in units:
-        text = "\0".join([unit.name, *(str(stamp.nbytes) for stamp in unit.files)])
+        text = "\0".join([masked(unit.name), *(str(stamp.nbytes) for stamp in unit.files)])
         digest.update(text.encode("utf-8", "surrogateescape") + b"\n")
     return digest.hexdigest()
 

@@ -13,6 +13,7 @@ from datafeed.converters.braces import expand
 from datafeed.converters.names import shown
 from datafeed.converters.source import Stamp
 from datafeed.errors import ConfigError, DatafeedError, SourceError, SourceNotFound
+from datafeed.storage import masked
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -194,7 +195,7 @@ def _read_group(urls: Sequence[str], options: Options) -> Iterator[bytes | OSErr
 def _as_os_error(error: object, url: str) -> OSError:
     if isinstance(error, OSError):
         return error
-    return OSError(f"{type(error).__name__}: {error}" if error is not None else f"{shown(url)} is not there")
+    return OSError(masked(f"{type(error).__name__}: {error}") if error is not None else f"{shown(url)} is not there")
 
 
 def opened(url: str, block_nbytes: int, options: Options) -> BinaryIO:
@@ -209,7 +210,7 @@ def opened(url: str, block_nbytes: int, options: Options) -> BinaryIO:
     except OSError:
         raise
     except Exception as exc:
-        raise OSError(f"{type(exc).__name__}: {exc}") from exc
+        raise OSError(masked(f"{type(exc).__name__}: {exc}")) from exc
     return io.BufferedReader(_Remote(raw, fs))
 
 
@@ -238,7 +239,7 @@ class _Remote(io.RawIOBase):
         except OSError:
             raise
         except Exception as exc:
-            raise OSError(f"{type(exc).__name__}: {exc}") from exc
+            raise OSError(masked(f"{type(exc).__name__}: {exc}")) from exc
         buffer[: len(data)] = data
         return len(data)
 
@@ -255,7 +256,7 @@ def _file_system(url: str, options: Options) -> tuple[AbstractFileSystem, str]:
     try:
         fs, name = url_to_fs(url, **options)
     except (ValueError, ImportError) as exc:
-        raise ConfigError(f"no file system for {shown(url)}: {exc}") from exc
+        raise ConfigError(f"no file system for {shown(url)}: {masked(str(exc))}") from exc
     return fs, cast("str", name)
 
 
@@ -267,11 +268,11 @@ def _errors(url: str) -> Iterator[None]:
     except DatafeedError:
         raise
     except FileNotFoundError as exc:
-        raise SourceNotFound(f"no file or folder {shown(url)}: {exc}") from exc
+        raise SourceNotFound(f"no file or folder {shown(url)}: {masked(str(exc))}") from exc
     except Exception as exc:  # noqa: BLE001  (each file system raises errors of its own client)
         _fail(url, exc)
 
 
 def _fail(url: str, error: Exception) -> NoReturn:
-    text = str(error).replace(url, shown(url))
+    text = masked(str(error).replace(url, shown(url)))
     raise SourceError(f"{shown(url)} cannot be read: {type(error).__name__}: {text}") from error

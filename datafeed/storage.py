@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 _PASSWORD = re.compile(r"(?<=://)([^/?#:@]*):[^/?#]*@")
 _FLAT = {"s3", "gs", "abfs", "oss"}  # no directories there: making one would make a bucket of a mistyped name
 _MASK = r"\1:***@"
+_SECRET = re.compile(  # a parameter of a query, such as X-Amz-Signature, and its value
+    r"(?<=[?&;])([\w.-]*(?:token|secret|signature|credential|passw(?:or)?d|api[-_]?key|access[-_]?(?:key|id))[\w.-]*"
+    r"|key|sig|pwd|auth|authorization)=[^&;#\s'\"<>:]+(?::[^&;#\s'\"<>:]+)*",
+    re.IGNORECASE,
+)
 
 
 class Sink(Protocol):
@@ -146,8 +151,9 @@ def local_path(url: str | os.PathLike[str]) -> str | None:
 
 
 def masked(url: str) -> str:
-    """Return a URL as it is shown to people: a password in it is masked."""
-    return _PASSWORD.sub(_MASK, url)
+    """Return a URL, or a text with URLs, as it is shown to people: passwords, tokens and signatures are masked."""
+    shown = _PASSWORD.sub(_MASK, url)
+    return _SECRET.sub(r"\1=***", shown) if "?" in shown else shown
 
 
 class FsspecStore:

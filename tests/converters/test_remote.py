@@ -9,6 +9,8 @@ import fsspec
 import pytest
 
 from datafeed.converters import remote
+from datafeed.converters.convert import ConvertOptions, convert
+from datafeed.errors import SourceError
 
 FILES = {"a/1.bin": b"x", "b/2.bin": b"yy"}
 
@@ -52,3 +54,26 @@ def test_files_of_several_file_systems_are_read_in_their_order(tmp_path: Path) -
     found = remote.read_all(urls, {})
     assert isinstance(found.pop(2), FileNotFoundError)
     assert found == [b"x", b"yy", b"local", b"yy"]
+
+
+def test_a_signature_is_nowhere_in_a_dataset_and_no_part_of_what_it_is(tmp_path: Path) -> None:
+    """A rerun with a URL that was signed anew goes on; a bad item names its file without the token."""
+    memory = fsspec.filesystem("memory")
+    memory.pipe({f"/s/a.csv?v=1&token={token}": b"x\n1\nodd\n" for token in ("hush-1", "hush-2")})
+    options = ConvertOptions(kind="csv", types={"x": "int64"}, on_error="quarantine")
+    reports = [
+        convert(f"memory://s/a.csv?v=1&token={token}", tmp_path / token, options) for token in ("hush-1", "hush-2")
+    ]
+    assert reports[0].dataset_id == reports[1].dataset_id
+    assert "token=***" in reports[0].reasons[0]
+    written = [file.read_bytes() for file in (tmp_path / "hush-1").rglob("*") if file.is_file()]
+    assert any(b"token=***" in data for data in written)
+    assert not any(b"hush" in data for data in written)
+
+
+def test_errors_of_a_file_system_show_no_token() -> None:
+    """Not in the name that it has there either."""
+    with pytest.raises(SourceError) as caught:
+        list(remote.listed("memory://s/gone?signature=hush", ("",), {}))
+    assert "signature=***" in str(caught.value)
+    assert "hush" not in str(caught.value)

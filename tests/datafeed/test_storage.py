@@ -82,10 +82,20 @@ def test_a_server_that_cannot_be_reached_is_named() -> None:
         ("simplecache::https://user:secret@host/x", "simplecache::https://user:***@host/x"),
         ("https://user@host/a:b@c", "https://user@host/a:b@c"),
         ("/data/a:b@c", "/data/a:b@c"),
+        ("https://host/a.zip?token=abc&v=2#x", "https://host/a.zip?token=***&v=2#x"),
+        (
+            "https://h/a?X-Amz-Credential=I%2Fs3&X-Amz-Date=2026&X-Amz-Security-Token=T&X-Amz-Signature=0a",
+            "https://h/a?X-Amz-Credential=***&X-Amz-Date=2026&X-Amz-Security-Token=***&X-Amz-Signature=***",
+        ),
+        ("zip://*.jpg::https://h/a.zip?sv=1&SIG=a%3D:b", "zip://*.jpg::https://h/a.zip?sv=1&SIG=***"),
+        ("a::https://h/a?key=k::simplecache::x", "a::https://h/a?key=***::simplecache::x"),
+        ("cannot GET 'https://h/a?access_token=t'", "cannot GET 'https://h/a?access_token=***'"),
+        ("https://h/a?AWSAccessKeyId=A;api-key=b", "https://h/a?AWSAccessKeyId=***;api-key=***"),
+        ("https://h/token=a?keyword=dog&design=b&size=", "https://h/token=a?keyword=dog&design=b&size="),
     ],
 )
-def test_masked_hides_the_password_alone(url: str, shown: str) -> None:
-    """Whatever stands between the user's colon and the last @ before the path."""
+def test_masked_hides_secrets_alone(url: str, shown: str) -> None:
+    """Whatever stands between the user's colon and the last @ before the path; values of a query by their names."""
     assert masked(url) == shown
 
 
