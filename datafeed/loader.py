@@ -18,6 +18,7 @@ from datafeed.feed import Feed, FeedOptions
 from datafeed.images import ImageOptions
 from datafeed.making import Batch, Recipe, Transform
 from datafeed.order import Mode
+from datafeed.over_torch import OverTorch
 from datafeed.sizes import counted, parse_size
 from datafeed.stats import LoaderStats
 
@@ -48,7 +49,8 @@ class Loader(DataLoader[Batch]):
     workers. Nothing is opened but the manifest until the first `iter`, so a loader can be built anywhere and pickled.
     An iterator belongs to one thread at a time.
 
-    Over a torch Dataset it is `torch.utils.data.DataLoader`: the same arguments mean the same, and ours are refused.
+    Over a torch Dataset it is `torch.utils.data.DataLoader`: the same arguments mean the same. Of ours, `device` is
+    there too; the others are refused.
 
     Args:
         dataset: A converted dataset: its path or URL, or a `datafeed.Dataset`. Or any torch Dataset.
@@ -87,6 +89,8 @@ class Loader(DataLoader[Batch]):
         SchemaError: A column is unknown.
     """
 
+    _feed: Feed  # over a converted dataset
+
     def __init__(  # noqa: PLR0913  (torch's signature, then ours)
         self,
         dataset: str | Path | Dataset | TorchDataset[object],
@@ -117,9 +121,12 @@ class Loader(DataLoader[Batch]):
         storage_options: Mapping[str, object] | None = None,
     ) -> None:
         given = dict(locals())
-        self._feed: Feed | None = None
+        self._over_torch: OverTorch | None = None
         if not isinstance(dataset, (str, Path, Dataset)):
-            self._init_torch(given)
+            _refuse_ours(given)
+            self._over_torch = OverTorch(_device(device))
+            self.device = device
+            super().__init__(**_for_torch(given))  # type: ignore[arg-type]  # torch checks its own arguments
             return
         _refuse_torch(given)
         _check_converted(given)
@@ -141,32 +148,33 @@ class Loader(DataLoader[Batch]):
         super().__init__(_Facade(opened), batch_size=options.batch_size, drop_last=drop_last)
         self._feed = Feed(opened, options)
 
-    def _init_torch(self, given: dict[str, object]) -> None:
-        for name, default in _OURS.items():
-            if _differs(given[name], default):
-                raise ConfigError(f"{name}= needs a converted dataset: `datafeed convert` makes one of raw data")
-        if isinstance(given["shuffle"], str):
-            raise ConfigError(f"shuffle={given['shuffle']!r} needs a converted dataset: use shuffle=True")
-        passed = {name: value for name, value in given.items() if name not in (*_OURS, "self", "__class__")}
-        passed["num_workers"] = passed["num_workers"] or 0
-        super().__init__(**passed)  # type: ignore[arg-type]  # torch checks its own arguments
-
     def __len__(self) -> int:
-        return super().__len__() if self._feed is None else len(self._feed)
+        return len(self._feed) if self._over_torch is None else super().__len__()
 
     def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]  # torch promises its own iterator class
-        return super().__iter__() if self._feed is None else iter(self._feed)
+        return iter(self._feed) if self._over_torch is None else self._over_torch.begin(self, super().__iter__)
+
+    def _get_iterator(self) -> Iterator[Batch]:  # type: ignore[override]  # what torch calls to make a new one
+        made = None if self._over_torch is None else self._over_torch.iterator(self)
+        return super()._get_iterator() if made is None else made
 
     def set_epoch(self, epoch: int) -> None:
-        """Fix the epoch that the next `iter` begins; a position loaded for the same epoch is kept."""
-        self._converted("set_epoch").set_epoch(epoch)
+        """Fix the epoch that the next `iter` begins; a position loaded for the same epoch is kept.
+
+        Over a torch Dataset, its samplers that have `set_epoch` are told, and an iterable dataset that has it.
+        """
+        if self._over_torch is None:
+            self._feed.set_epoch(epoch)
+        else:
+            self._over_torch.set_epoch(self, epoch)
 
     def state_dict(self) -> dict[str, object]:
         """Return where the newest iterator stands: a small dict of JSON values.
 
-        It counts what was handed out, not what was made ahead.
+        It counts what was handed out, not what was made ahead. Over a torch Dataset it holds what samplers, and an
+        iterable dataset, say of themselves by `state_dict`: it is JSON as far as that is.
         """
-        return self._converted("state_dict").state_dict()
+        return self._feed.state_dict() if self._over_torch is None else self._over_torch.state_dict(self)
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Make the next `iter` go on where a state says, with the very samples that were left.
@@ -174,22 +182,41 @@ class Loader(DataLoader[Batch]):
         Raises:
             StateMismatch: The state belongs to another dataset, order or version; the differences are named.
         """
-        self._converted("load_state_dict").load_state_dict(state)
+        if self._over_torch is None:
+            self._feed.load_state_dict(state)
+        else:
+            self._over_torch.load_state_dict(self, state)
 
     def stats(self) -> LoaderStats:
-        """Return the figures of the newest iterator; zeros before the first."""
-        return self._converted("stats").stats()
+        """Return the figures of the newest iterator; zeros before the first.
 
-    def _converted(self, name: str) -> Feed:
-        if self._feed is None:
-            raise ConfigError(f"{name}() needs a converted dataset; this loader is over {self.dataset!r:.100}")
-        return self._feed
+        Over a torch Dataset no blocks are read, and what workers took is not known.
+        """
+        return self._feed.stats() if self._over_torch is None else self._over_torch.stats()
 
 
 _OURS: dict[str, object] = {
     "seed": 0, "transform": None, "image": None, "columns": None, "device": None, "lanes": 48, "window": "512MB",
     "storage_options": None,
 }  # fmt: skip
+
+
+_OVER_TORCH = ("device",)  # of ours, what a torch Dataset has too
+
+
+def _refuse_ours(given: Mapping[str, object]) -> None:
+    """Refuse, by name, what only a converted dataset can honour."""
+    for name, default in _OURS.items():
+        if name not in _OVER_TORCH and _differs(given[name], default):
+            raise ConfigError(f"{name}= needs a converted dataset: `datafeed convert` makes one of raw data")
+    if isinstance(given["shuffle"], str):
+        raise ConfigError(f"shuffle={given['shuffle']!r} needs a converted dataset: use shuffle=True")
+
+
+def _for_torch(given: Mapping[str, object]) -> dict[str, object]:
+    """Return the arguments of torch's own."""
+    passed = {name: value for name, value in given.items() if name not in (*_OURS, "self", "__class__")}
+    return passed if passed["num_workers"] is not None else {**passed, "num_workers": 0}
 
 
 def _refuse_torch(given: Mapping[str, object]) -> None:

@@ -94,7 +94,7 @@ def test_no_workers_are_started_unless_asked() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"seed": 1}, {"transform": print}, {"image": ImageOptions(8)}, {"columns": ["x"]}, {"device": "cpu"},
+        {"seed": 1}, {"transform": print}, {"image": ImageOptions(8)}, {"columns": ["x"]},
         {"lanes": 8}, {"window": "1GB"}, {"storage_options": {}}, {"shuffle": "full"}, {"shuffle": "window"},
     ],
 )  # fmt: skip
@@ -112,13 +112,6 @@ def test_torch_checks_its_own_arguments(options: dict[str, object]) -> None:
     with pytest.raises(ValueError) as ours:  # noqa: PT011
         Loader(Squares(), **options)  # type: ignore[arg-type]
     assert str(ours.value) == str(theirs.value)
-
-
-@pytest.mark.parametrize("call", ["state_dict", "stats"])
-def test_what_only_a_converted_dataset_has_is_refused_by_name(call: str) -> None:
-    """The dataset is shown."""
-    with pytest.raises(ConfigError, match=rf"{call}\(\) needs a converted dataset; this loader is over \[1\]"):
-        getattr(Loader([1]), call)()  # type: ignore[arg-type]
 
 
 def test_a_path_is_never_taken_for_a_torch_dataset(tmp_path: Path) -> None:

@@ -1,0 +1,123 @@
+"""Do in torch's workers what torch does not: end with the parent, send a dataset's state along."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import os
+import pickle
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from typing import Any
+
+from torch.utils.data import get_worker_info
+from torch.utils.data._utils.pin_memory import pin_memory
+
+from datafeed.samplers import AnyLoader, iterable, stateful
+
+_LOOK_S = 1.0  # a worker that was forked holds its siblings' pipes: their end says nothing, its parent's number does
+
+
+@dataclass(frozen=True, slots=True)
+class WithState:
+    """Hold a batch, and what the dataset said of itself after it.
+
+    Args:
+        batch: The batch.
+        state: The state, pickled: what cannot be pickled would never arrive, and its batch with it.
+    """
+
+    batch: Any
+    state: bytes
+
+    def pin_memory(self) -> WithState:
+        """Return it with the batch in pinned memory."""
+        return WithState(pin_memory(self.batch), self.state)  # type: ignore[no-untyped-call]  # torch's
+
+
+def with_hooks(loader: AnyLoader, states: Sequence[Callable[[], Any]]) -> AnyLoader:
+    """Return a copy of a loader for an iterator to start its workers from.
+
+    Args:
+        loader: The loader.
+        states: What gives the state that the dataset of each worker begins with; None for as it is.
+    """
+    hooked = copy.copy(loader)
+    begun = [state() for state in states]
+    hooked.worker_init_fn = _Init(loader.worker_init_fn, begun)
+    if iterable(loader) and stateful(loader.dataset):
+        hooked.collate_fn = _Sending(loader.collate_fn)
+    return hooked
+
+
+class _Init:
+    """Begin a worker.
+
+    Args:
+        init: The user's function.
+        states: What the dataset of each worker begins with.
+    """
+
+    def __init__(self, init: Callable[[int], None] | None, states: Sequence[Any]) -> None:
+        self._init = init
+        self._states = states
+
+    def __call__(self, worker: int) -> None:
+        threading.Thread(target=_end_with_parent, args=(os.getppid(),), name="datafeed-parent", daemon=True).start()
+        if self._init is not None:
+            self._init(worker)
+        if self._states[worker] is not None:
+            get_worker_info().dataset.load_state_dict(self._states[worker])  # type: ignore[union-attr]
+
+
+class _Sending:
+    """Collate, and send the state of the worker's dataset along.
+
+    Args:
+        collate: The user's function, or torch's.
+    """
+
+    def __init__(self, collate: Callable[[Any], Any]) -> None:
+        self._collate = collate
+
+    def __call__(self, samples: Any) -> WithState:
+        batch = self._collate(samples)
+        try:
+            state = pickle.dumps(get_worker_info().dataset.state_dict())  # type: ignore[union-attr]
+        except Exception as exc:  # noqa: BLE001  (the batch is right; whoever asks for the state is told)
+            state = pickle.dumps(_Failed(repr(exc)))
+        return WithState(batch, state)
+
+
+def saved(state: bytes) -> Any:
+    """Return the state that a worker's dataset sent.
+
+    Raises:
+        RuntimeError: It failed to give one.
+    """
+    value = pickle.loads(state)  # noqa: S301  (from a worker of this process)
+    if isinstance(value, _Failed):
+        raise RuntimeError(f"the dataset's state_dict() failed in a worker: {value.reason}")  # noqa: TRY004
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """Stand for a state that a dataset did not give.
+
+    Args:
+        reason: What it raised.
+    """
+
+    reason: str
+
+
+def _end_with_parent(parent: int) -> None:
+    """End this process once its parent has: one that waits to send a batch would stay for ever."""
+    process = multiprocessing.parent_process()
+    sentinels = [] if process is None else [process.sentinel]
+    while os.getppid() == parent and not wait(sentinels, _LOOK_S):
+        pass
+    os._exit(1)
