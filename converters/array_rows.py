@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import os
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,11 +17,13 @@ import numpy.typing as npt
 from datafeed.columns import Array
 from datafeed.converters.files import Files
 from datafeed.converters.npy_header import Header
-from datafeed.converters.source import Stamp
+from datafeed.converters.source import Numbers, Stamp
 
 Bytes = npt.NDArray[np.uint8]
 
 READ_NBYTES = 2**20  # of a remote file, behind the rows that are asked for
+PAGE_NBYTES = 4096  # what a disk reads at least: rows that lie no further apart are read as one
+SPAN_NBYTES = 2**20
 INFLATED_NBYTES = 2**28
 """What a compressed array in Fortran order may take: its first row is whole when all of it is unpacked."""
 
@@ -84,6 +88,59 @@ def opened(files: Files, array: Stored, start: int, end: int) -> Iterator[Rows]:
             yield lambda low, high: block[low - start : high - start]
         else:
             yield lambda low, high: _run(file, array, low, high)
+
+
+def pick(file: int, array: Stored, rows: Numbers) -> Array:
+    """Read rows from anywhere in an array.
+
+    Args:
+        file: Its local file, open; the array is neither packed nor scattered.
+        array: The array.
+        rows: (n,) The rows' numbers, ascending.
+
+    Returns:
+        (n, *shape) The rows.
+
+    Raises:
+        EOFError: The file ends too early.
+        OSError: It cannot be read.
+    """
+    size = array.row_nbytes
+    out = np.empty((len(rows), size), np.uint8)
+    spans = [(low, high, int(rows[low]), int(rows[high - 1]) + 1) for low, high in _spans(rows, size)]
+    for _, _, start, end in spans:  # so that a disk has many requests at once
+        os.posix_fadvise(file, array.start + start * size, (end - start) * size, os.POSIX_FADV_WILLNEED)
+    for low, high, start, end in spans:
+        if high - low == end - start:
+            _read_at(file, out[low:high], array.start + start * size)
+        else:
+            span = np.empty((end - start, size), np.uint8)
+            _read_at(file, span, array.start + start * size)
+            out[low:high] = span[rows[low:high] - start]
+    return _shaped(out, array)
+
+
+def _spans(rows: Numbers, size: int) -> Iterator[tuple[int, int]]:
+    """Yield runs of rows that lie close to each other, by their places among the rows."""
+    apart = np.diff(rows) > 1 + PAGE_NBYTES // size
+    bounds = [0, *(np.flatnonzero(apart) + 1).tolist(), len(rows)]
+    most = max(SPAN_NBYTES // size, 1)
+    for low, end in itertools.pairwise(bounds):
+        start = low
+        while rows[end - 1] - rows[start] >= most:
+            cut = int(np.searchsorted(rows, rows[start] + most))
+            yield start, cut
+            start = cut
+        yield start, end
+
+
+def _read_at(file: int, out: Bytes, at: int) -> None:
+    view = out.reshape(-1).data
+    while view:
+        count = os.preadv(file, [view], at)
+        if not count:
+            raise EOFError("it ends too early")
+        view, at = view[count:], at + count
 
 
 def _run(file: BinaryIO, array: Stored, start: int, end: int) -> Array:

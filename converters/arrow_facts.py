@@ -55,12 +55,16 @@ class Facts:
         nulls: The names of those that hold nulls.
         runs: What it is read by.
         broken: Why nothing can be read after the last run; empty where the file is whole.
+        layout: Where its record batches lie, where rows can be read by number: in a local file that is not compressed.
+        places: In how many buffers a row then lies.
     """
 
     leaves: dict[str, Leaf]
     nulls: frozenset[str]
     runs: tuple[Run, ...]
     broken: str
+    layout: Layout | None
+    places: int
 
     def may_lack(self, name: str) -> bool:
         """Whether the column holds nulls."""
@@ -122,7 +126,15 @@ def _facts(stamp: Stamp, layout: Layout, schema: pa.Schema, columns: Sequence[st
     runs = tuple(_run(layout, wanted, cut) for cut in _cut(layout.batches, rows_too=cuts))
     if runs and layout.stream and len(layout.dictionaries) > _MANY_DICTIONARIES:
         runs = (_run(layout, wanted, (layout.batches, 0, sum(run.rows for run in runs), 0)),)
-    return Facts({leaf.name: leaf for leaf, _ in found}, frozenset(nulls), runs, layout.broken)
+    takes = not any("view" in str(kind) for kind in schema.types)  # Arrow takes no rows of views
+    addressed = layout if cuts and takes and len(layout.dictionaries) <= _MANY_DICTIONARIES else None
+    columns_by_name = {leaf.name: leaf for leaf, _ in found}
+    return Facts(columns_by_name, frozenset(nulls), runs, layout.broken, addressed, _buffers(wanted))
+
+
+def _buffers(leaves: Sequence[Leaf]) -> int:
+    """Return in how many buffers a row lies: those of fixed width in one a column, others in two or more."""
+    return sum(1 if leaf.width else 2 for leaf in leaves)
 
 
 def _places(fields: Sequence[pa.Field], above: tuple[int, ...], counter: Iterator[int]) -> Iterator[tuple[int, ...]]:

@@ -12,31 +12,24 @@ Local files are mapped into memory. A record batch that is compressed, or of a r
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, BinaryIO, ClassVar
+from typing import ClassVar
 
+from datafeed.converters.arrow_batches import batches_of, picked
 from datafeed.converters.arrow_facts import Facts, Run, facts_of
-from datafeed.converters.arrow_layout import Span
+from datafeed.converters.arrow_layout import Layout
 from datafeed.converters.batches import Reading, chunks_of
-from datafeed.converters.files import Files
 from datafeed.converters.leaves import Leaf, dig
 from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
-from datafeed.converters.sound import check_sound
-from datafeed.converters.source import Chunk, OnBad, Stamp, Unit, Where
+from datafeed.converters.source import Chunk, Numbers, OnBad, Stamp, Table, Unit, Where
 from datafeed.converters.tables import Wanted, columns_of, notes_of
 from datafeed.errors import BadItem, EmptySource, SourceError
 from datafeed.schema import Schema
-from datafeed.storage import local_path
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SUFFIXES = (".arrow", ".feather", ".ipc")
-_READ_NBYTES = 2**20  # of a remote file, beside the messages, which Arrow asks for as a whole
 _SNIFFED_ROWS = 16
 
 
@@ -100,7 +93,7 @@ class ArrowFiles:
         for file, facts in self._good:
             if facts.runs and not facts.leaves[leaf.name].empty:
                 first = facts.runs[0]._replace(rows=_SNIFFED_ROWS)
-                batch = next(_batches(self.asked.files, file.path, first, [leaf]))
+                batch = next(batches_of(self.asked.files, file.path, first, [leaf]))
                 heads = [value[:16] for value in dig(batch, leaf.path).to_pylist() if value is not None]
                 if heads:
                     return heads
@@ -150,84 +143,38 @@ class ArrowFiles:
         reading = Reading(path, files, self._columns, on_bad)
         start = run.start
         try:
-            for batch in _batches(files, path, run, [column.leaf for column in self._columns]):
-                yield from chunks_of(reading, batch, start)
+            for batch in batches_of(files, path, run, [column.leaf for column in self._columns]):
+                yield from chunks_of(reading, batch, range(start, start + len(batch)))
                 start += len(batch)
         except (OSError, pa.ArrowException) as exc:
             raise BadItem(f"{shown(path)}:{start}", f"its record batch cannot be read: {exc}") from exc
 
+    def tables(self) -> Sequence[Table] | None:
+        """List the files; None where one is remote, or its record batches compressed."""
+        tables: list[Table] = []
+        for file, facts in self._files:
+            if isinstance(facts, str):
+                tables.append(Table(Unit(file.path, file.nbytes, (file,), facts), 0, 0))
+                continue
+            if facts.layout is None:
+                return None
+            rows, nbytes = sum(run.rows for run in facts.runs), sum(run.nbytes for run in facts.runs)
+            if rows:
+                tables.append(Table(Unit(file.path, nbytes, (file,), facts.layout), rows, facts.places))
+            if facts.broken:
+                tables.append(Table(Unit(f"{file.path}: the rest", 0, (file,), facts.broken), 0, 0))
+        return tables
 
-def _batches(files: Files, path: str, run: Run, leaves: Sequence[Leaf]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a run, of which the leaves were checked."""
-    names = {leaf.path[0] for leaf in leaves}
-    skip, left = run.skip, run.rows
-    with files.open(path, read_ahead=_READ_NBYTES) as raw:
-        for batch in _read(_mapped(path, raw), run, names):
-            part = batch.slice(skip, left)
-            skip = 0
-            left -= len(part)
-            check_sound(part, leaves)
-            yield part
-            if not left:
-                return
+    def pick(self, unit: Unit, rows: Numbers, on_bad: OnBad) -> Iterator[Chunk]:
+        """Read some rows of a file."""
+        import pyarrow as pa
 
-
-def _mapped(path: str, raw: BinaryIO) -> pa.NativeFile:
-    import pyarrow as pa
-
-    if local_path(path) is None:
-        return pa.PythonFile(raw, "r")
-    return pa.BufferReader(pa.py_buffer(mmap.mmap(raw.fileno(), 0, prot=mmap.PROT_READ)))
-
-
-def _read(whole: pa.NativeFile, run: Run, names: set[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of a run with the fields of these names."""
-    import pyarrow as pa
-    from pyarrow import ipc
-
-    if run.spans:
-        schema = ipc.open_stream(pa.PythonFile(_Spliced(whole, run.spans[:1]), "r")).schema
-        yield from ipc.open_stream(pa.PythonFile(_Spliced(whole, run.spans), "r"), options=_only(schema, names))
-        return
-    file = ipc.open_file(whole)
-    if run.packed or isinstance(whole, pa.PythonFile):  # else it would copy the columns, which lie in memory
-        file = ipc.open_file(whole, options=_only(file.schema, names))
-    for number in range(*run.batches):
-        yield file.get_batch(number)
-
-
-def _only(schema: pa.Schema, names: set[str]) -> pa.ipc.IpcReadOptions:
-    from pyarrow import ipc
-
-    wanted = [number for number, name in enumerate(schema.names) if name in names]
-    # A worker has one core; Arrow's own threads would only add to those of the other workers.
-    return ipc.IpcReadOptions(included_fields=wanted, use_threads=False)
-
-
-class _Spliced:
-    """Read spans of a file as if they stood end to end; no read passes the end of a span."""
-
-    closed = False
-
-    def __init__(self, whole: pa.NativeFile, spans: Sequence[Span]) -> None:
-        self._whole = whole
-        self._left = list(reversed(spans))
-
-    def read_buffer(self, nbytes: int) -> pa.Buffer:
-        """Return the next bytes, which may be the file's own memory."""
-        start, end = self._left.pop() if self._left else (0, 0)
-        nbytes = min(nbytes, end - start)
-        if start + nbytes < end:
-            self._left.append((start + nbytes, end))
-        self._whole.seek(start)
-        return self._whole.read_buffer(nbytes)
-
-    read = read_buffer
-
-    def readable(self) -> bool:
-        """Whether it can be read."""
-        return True
-
-    def close(self) -> None:
-        """Leave the file open: it belongs to the caller."""
-        self.closed = True
+        path = unit.files[0].path
+        assert isinstance(unit.detail, Layout)
+        reading = Reading(path, self.asked.files, self._columns, on_bad)
+        leaves = [column.leaf for column in self._columns]
+        try:
+            for low, batch in picked(self.asked.files, path, unit.detail, rows, leaves):
+                yield from chunks_of(reading, batch, rows[low : low + len(batch)])
+        except (OSError, pa.ArrowException) as exc:
+            raise BadItem(shown(path), f"{len(rows)} rows cannot be read: {exc}") from exc

@@ -14,7 +14,7 @@ from datafeed.converters.arrow import column_of, plain, reshaped, unfit_rows
 from datafeed.converters.files import Files
 from datafeed.converters.leaves import dig
 from datafeed.converters.names import shown
-from datafeed.converters.source import Chunk, OnBad, Stamp
+from datafeed.converters.source import Chunk, Numbers, OnBad, Stamp
 from datafeed.converters.tables import Wanted
 from datafeed.errors import BadItem
 from datafeed.schema import Feature
@@ -45,13 +45,13 @@ class Reading:
     on_bad: OnBad
 
 
-def chunks_of(reading: Reading, batch: pa.RecordBatch, start: int) -> Iterator[Chunk]:
+def chunks_of(reading: Reading, batch: pa.RecordBatch, numbers: range | Numbers) -> Iterator[Chunk]:
     """Turn a record batch into chunks of a few MB.
 
     Args:
         reading: Where it comes from.
         batch: Its rows.
-        start: The number of its first row in the file.
+        numbers: The numbers of its rows in the file.
 
     Yields:
         The samples, which may share the batch's memory.
@@ -59,7 +59,8 @@ def chunks_of(reading: Reading, batch: pa.RecordBatch, start: int) -> Iterator[C
     Raises:
         BadItem: Whatever `on_bad` raises.
     """
-    for part in _parts(batch):
+    for place, part in _parts(batch):
+        those = numbers[place : place + len(part)]
         arrays = {column.feature: dig(part, column.leaf.path) for column in reading.columns}
         bad: dict[int, str] = {}
         for column in reading.columns:
@@ -68,16 +69,16 @@ def chunks_of(reading: Reading, batch: pa.RecordBatch, start: int) -> Iterator[C
                 bad = {**odd, **bad}
         named = _named(reading, part, arrays)
         if any(named.values()):
-            yield from _with_files(reading, (arrays, bad, named), start)
+            yield from _with_files(reading, (arrays, bad, named), those)
         else:
-            yield from _chunk(reading, arrays, bad, start)
-        start += len(part)
+            yield from _chunk(reading, arrays, bad, those)
 
 
-def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _parts(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield runs of a batch's rows, each with the place of its first."""
     rows = max(CHUNK_NBYTES * len(batch) // max(batch.nbytes, 1), 1)
     for start in range(0, len(batch), rows):
-        yield batch.slice(start, rows)
+        yield start, batch.slice(start, rows)
 
 
 def _named(reading: Reading, part: pa.RecordBatch, arrays: _Arrays) -> dict[Feature, dict[int, str]]:
@@ -93,7 +94,7 @@ def _named(reading: Reading, part: pa.RecordBatch, arrays: _Arrays) -> dict[Feat
 
 
 def _with_files(
-    reading: Reading, part: tuple[_Arrays, dict[int, str], dict[Feature, dict[int, str]]], start: int
+    reading: Reading, part: tuple[_Arrays, dict[int, str], dict[Feature, dict[int, str]]], numbers: range | Numbers
 ) -> Iterator[Chunk]:
     """Read files in place of bytes that lack, a few MB at a time."""
     arrays, bad, named = part
@@ -115,7 +116,7 @@ def _with_files(
                 piece[feature], odd = _filled(piece[feature], [row - low for row in wanted], data)
                 reasons = {row: f"{feature.name!r} has a path, {names[row + low]!r}, {why}" for row, why in odd.items()}
                 lost = {**reasons, **lost}
-            yield from _chunk(reading, piece, lost, start + low)
+            yield from _chunk(reading, piece, lost, numbers[low:high])
 
 
 def _cut(first: int, last: int, found: dict[tuple[Feature, int], Stamp | str]) -> Iterator[tuple[int, int]]:
@@ -147,21 +148,21 @@ def _filled(array: pa.Array, rows: Sequence[int], data: Sequence[bytes | str]) -
     return pa.array(values, pa.large_binary()), lost
 
 
-def _chunk(reading: Reading, arrays: _Arrays, lost: dict[int, str], start: int) -> Iterator[Chunk]:
+def _chunk(reading: Reading, arrays: _Arrays, lost: dict[int, str], numbers: range | Numbers) -> Iterator[Chunk]:
     path = reading.path
     count = len(next(iter(arrays.values())))
     bad = dict(lost)
     for feature, array in arrays.items():
         bad = {**unfit_rows(feature, array), **bad}
     for row in sorted(bad):
-        reading.on_bad(BadItem(f"{shown(path)}:{start + row}", bad[row], _as_text(arrays, row)))
+        reading.on_bad(BadItem(f"{shown(path)}:{numbers[row]}", bad[row], _as_text(arrays, row)))
     rows = np.delete(np.arange(count), list(bad))
     if not len(rows):
         return
     if bad:
         arrays = {feature: array.take(rows) for feature, array in arrays.items()}
     columns = {feature.name: column_of(feature, array) for feature, array in arrays.items()}
-    yield Chunk(columns, len(rows), where=lambda row: f"{shown(path)}:{start + int(rows[row])}")
+    yield Chunk(columns, len(rows), where=lambda row: f"{shown(path)}:{numbers[int(rows[row])]}")
 
 
 def _as_text(arrays: _Arrays, row: int) -> bytes:

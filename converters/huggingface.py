@@ -19,7 +19,7 @@ from datafeed.converters.arrow_files import ArrowFiles
 from datafeed.converters.listing import list_files
 from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
-from datafeed.converters.source import Chunk, OnBad, Unit, Where, each
+from datafeed.converters.source import Chunk, Numbers, OnBad, Table, Unit, Where, each
 from datafeed.errors import EmptySource, SourceError, SourceNotFound
 from datafeed.schema import Schema
 from datafeed.sizes import some
@@ -112,6 +112,14 @@ class SavedDataset:
     def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
         """Read one run."""
         yield from self._tables.read(unit, on_bad)
+
+    def tables(self) -> Sequence[Table] | None:
+        """List the files; None where one is remote, or its record batches compressed."""
+        return self._tables.tables()
+
+    def pick(self, unit: Unit, rows: Numbers, on_bad: OnBad) -> Iterator[Chunk]:
+        """Read some rows of a file."""
+        yield from self._tables.pick(unit, rows, on_bad)
 
     def options(self) -> dict[str, object]:
         """Return what shapes the output."""

@@ -226,7 +226,7 @@ class Rows:
         start = 0
         try:
             for batch in batches(asked.files, unit.files[0], [column.leaf for column in self.columns]):
-                yield from chunks_of(reading, batch, start)
+                yield from chunks_of(reading, batch, range(start, start + len(batch)))
                 start += len(batch)
         except (OSError, TableError, pa.ArrowException) as exc:
             raise BadItem(f"{shown(path)}:{start}", f"the rest of its rows cannot be read: {exc}") from exc

@@ -10,7 +10,7 @@ bytes and arrays of 0 rows are read as empty; single values beside arrays are le
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -19,19 +19,21 @@ from typing import ClassVar
 from datafeed.columns import Array
 from datafeed.converters.array_columns import chunk_of, column_of
 from datafeed.converters.array_fields import Fields, beside_nbytes, check_alike, feature_of, features_of, fields_of
-from datafeed.converters.array_rows import INFLATED_NBYTES, opened
+from datafeed.converters.array_rows import INFLATED_NBYTES, Stored, opened, pick
 from datafeed.converters.files import Files
 from datafeed.converters.names import shown
 from datafeed.converters.npz import ZIP_ERRORS
 from datafeed.converters.numpy_parts import Group, Part, groups_of, notes_of, parts_of
 from datafeed.converters.options import SourceOptions
-from datafeed.converters.source import Chunk, OnBad, Unit, Where
+from datafeed.converters.source import Chunk, Numbers, OnBad, Stamp, Table, Unit, Where
 from datafeed.errors import BadItem, EmptySource, SourceError
 from datafeed.schema import Schema
+from datafeed.storage import local_path
 
 UNIT_NBYTES = 12 * 10**6
 SCATTERED_NBYTES = 64 * 10**6  # the more rows, the longer the runs that are read
 CHUNK_NBYTES = 2**20
+PICKED_NBYTES = 2**23
 
 
 @dataclass(frozen=True)
@@ -123,29 +125,78 @@ class NumpyFiles:
         Raises:
             BadItem: The files cannot be read; or whatever `on_bad` raises.
         """
-        for start, found in _runs(self.asked.files, unit):
-            columns = {
-                field.feature.name: column_of(field.feature, field.leaf.of(found[name]))
-                for name, fields in self._fields.items()
-                for field in fields
-            }
-            yield from chunk_of(columns, len(next(iter(found.values()))), _Where(unit.files[0].path, start), on_bad)
+        for numbers, found in _runs(self.asked.files, unit):
+            yield from self._chunk(unit, numbers, found, on_bad)
+
+    def _chunk(
+        self, unit: Unit, numbers: range | Numbers, found: Mapping[str, Array], on_bad: OnBad
+    ) -> Iterator[Chunk]:
+        columns = {
+            field.feature.name: column_of(field.feature, field.leaf.of(found[name]))
+            for name, fields in self._fields.items()
+            for field in fields
+        }
+        yield from chunk_of(columns, len(numbers), _Where(unit.files[0].path, numbers), on_bad)
+
+    def tables(self) -> Sequence[Table] | None:
+        """List the parts; None where an array is remote, packed or in Fortran order."""
+        beside = beside_nbytes(self._fields)
+        tables: list[Table] = []
+        for part in self._parts:
+            if isinstance(part, Unit):
+                tables.append(Table(part, 0, 0))
+            elif part.rows:
+                arrays, files, nbytes = _wanted(part, self._fields)
+                if any(array.packed or array.scattered for array in arrays.values()) or not all(map(_is_local, files)):
+                    return None
+                unit = Unit(files[0].path, part.rows * (nbytes + beside), files, arrays)
+                tables.append(Table(unit, part.rows, len(arrays)))
+        return tables
+
+    def pick(self, unit: Unit, rows: Numbers, on_bad: OnBad) -> Iterator[Chunk]:
+        """Read some rows of a part."""
+        assert isinstance(unit.detail, dict)
+        arrays: dict[str, Stored] = unit.detail
+        step = max(PICKED_NBYTES // sum(array.row_nbytes for array in arrays.values()), 1)
+        try:
+            with ExitStack() as stack:
+                opened_files = {
+                    file.path: stack.enter_context(self.asked.files.open(file.path)).fileno() for file in unit.files
+                }
+                for low in range(0, len(rows), step):
+                    numbers = rows[low : low + step]
+                    found = {
+                        name: pick(opened_files[array.file.path], array, numbers) for name, array in arrays.items()
+                    }
+                    yield from self._chunk(unit, numbers, found, on_bad)
+        except (OSError, EOFError) as exc:
+            raise BadItem(shown(unit.files[0].path), f"{len(rows)} rows cannot be read: {exc}") from exc
 
 
-@dataclass(frozen=True, slots=True)
+def _is_local(file: Stamp) -> bool:
+    return local_path(file.path) is not None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Where:
     path: str
-    start: int
+    numbers: range | Numbers
 
     def __call__(self, row: int) -> str:
-        return f"{shown(self.path)}:{self.start + row}"
+        return f"{shown(self.path)}:{self.numbers[row]}"
+
+
+def _wanted(part: Part, fields: Fields) -> tuple[dict[str, Stored], tuple[Stamp, ...], int]:
+    """Return the arrays of a part that are wanted, their files, and the size of a row."""
+    arrays = {name: part.arrays[name] for name in fields}
+    files = tuple(dict.fromkeys(array.file for array in arrays.values()))
+    return arrays, files, sum(array.row_nbytes for array in arrays.values())
 
 
 def _cut(part: Part, fields: Fields, beside: int) -> Iterator[Unit]:
     """Yield the units of a part; the detail is (its arrays, the first row, the one behind the last)."""
-    arrays = {name: part.arrays[name] for name in fields}
-    files = tuple(dict.fromkeys(array.file for array in arrays.values()))
-    nbytes = sum(array.row_nbytes for array in arrays.values()) + beside
+    arrays, files, nbytes = _wanted(part, fields)
+    nbytes += beside
     aim = SCATTERED_NBYTES if any(array.scattered for array in arrays.values()) else UNIT_NBYTES
     rows = part.rows if any(array.packed for array in arrays.values()) else max(aim // nbytes, 1)
     for start in range(0, part.rows, rows):
@@ -153,8 +204,8 @@ def _cut(part: Part, fields: Fields, beside: int) -> Iterator[Unit]:
         yield Unit(f"{files[0].path}#{start}", (end - start) * nbytes, files, (arrays, start, end))
 
 
-def _runs(files: Files, unit: Unit) -> Iterator[tuple[int, dict[str, Array]]]:
-    """Yield the rows of a unit by the names of the arrays, a few at a time, with the number of the first."""
+def _runs(files: Files, unit: Unit) -> Iterator[tuple[range, dict[str, Array]]]:
+    """Yield the rows of a unit by the names of the arrays, a few at a time, with their numbers."""
     path = shown(unit.files[0].path)
     if isinstance(unit.detail, str):
         raise BadItem(path, unit.detail)
@@ -165,8 +216,8 @@ def _runs(files: Files, unit: Unit) -> Iterator[tuple[int, dict[str, Array]]]:
         with ExitStack() as stack:
             read = {name: stack.enter_context(opened(files, array, start, end)) for name, array in arrays.items()}
             for low in range(start, end, step):
-                start = low
-                yield low, {name: rows(low, min(low + step, end)) for name, rows in read.items()}
+                start, high = low, min(low + step, end)
+                yield range(low, high), {name: rows(low, high) for name, rows in read.items()}
     except ZIP_ERRORS as exc:
         raise BadItem(
             f"{shown(unit.files[0].path)}:{start}", f"rows {start} to {end - 1} cannot be read: {exc}"

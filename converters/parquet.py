@@ -147,7 +147,7 @@ class Parquet:
         leaves = [column.leaf for column in self._columns]
         try:
             for batch in _batches(files, path, group, rows, leaves):
-                yield from chunks_of(reading, batch, start)
+                yield from chunks_of(reading, batch, range(start, start + len(batch)))
                 start += len(batch)
         except (OSError, pa.ArrowException) as exc:
             raise BadItem(f"{shown(path)}:{start}", f"row group {group} cannot be read: {exc}") from exc

@@ -30,10 +30,10 @@ class ConvertOptions(SourceOptions):
         ray_address: A Ray cluster to run on; None for RAY_ADDRESS, a running cluster, or a local one of our own.
         on_error: What becomes of items that cannot become samples: "raise" stops at the first, "skip" counts them,
             "quarantine" also writes them aside, under `quarantine/` in the destination.
-        limit: How many records to convert, from the first on; None for all. Bad items among them, and in what is read
-            along with them, are met all the same.
-        shuffle_all: Whether every source is shuffled by `seed`, and not only folders of single files: those that have
-            no order of their own to give are read in windows of units from anywhere.
+        limit: How many records to convert, from the first on, of each part of a split; None for all. Bad items among
+            them, and in what is read along with them, are met all the same.
+        shuffle_all: Whether every source is shuffled by `seed`, and not only folders of single files: exactly where
+            rows can be read by number, else within windows of units from anywhere.
         rename: New names of features, by their old ones.
         key: The feature, by its new name, whose value names a sample.
         resize: Pixels of the shorter side to which larger images are brought; None to keep them.

@@ -4,29 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from datafeed.columns import join_columns, take_rows
-from datafeed.converters.options import SourceOptions
-from datafeed.converters.source import Chunk, OnBad, Source, Unit
+from datafeed.columns import join_columns, offsets_of, take_rows
+from datafeed.converters.array_rows import PAGE_NBYTES
+from datafeed.converters.over import Over
+from datafeed.converters.source import Addressed, Chunk, OnBad, Source, Table, Unit
 from datafeed.errors import BadItem
-from datafeed.order import permutation, sample_key
-from datafeed.schema import Schema
+from datafeed.order import feistel, permutation, sample_key
 
 WINDOW_NBYTES = 64 * 10**6  # raw bytes of a window, of which a worker holds two copies at most
+MOST_TIMES = 16  # how often gathering rows may read their bytes, with the rest of the pages that they lie in
+MOST_FILES = 1000  # to gather rows from: each is opened for each window
 HELD_NBYTES = 256 * 10**6  # a window of one large unit, such as a packed tar, is given out whenever it holds that many
 _PART_ROWS = 4096
 
 
 @dataclass(frozen=True)
-class Shuffled:
-    """Offer the samples of a source in another order: its units permuted, then the rows within windows of units.
+class Shuffled(Over):
+    """Offer the samples of a source in another order.
 
-    A window holds about `WINDOW_NBYTES` of units that lay anywhere in the source; its rows are permuted exactly. Rows
-    of one unit stay in one window, so this is no exact shuffle, unless the source fits in a window. A unit larger than
-    `HELD_NBYTES` is permuted in runs of that size.
+    Where the source can read rows by number, the order is a permutation of all of them: a unit gathers the rows of
+    consecutive positions. Otherwise its units are permuted, then the rows within windows of units, which hold about
+    `WINDOW_NBYTES` of units that lay anywhere in the source. Rows of one unit then stay in one window, so this is no
+    exact shuffle, unless the source fits in a window. A unit larger than `HELD_NBYTES` is permuted in runs of that
+    size.
 
     Args:
         inner: The source.
@@ -36,23 +42,34 @@ class Shuffled:
     inner: Source
     seed: int
 
-    @property
-    def kind(self) -> str:
-        """The source's kind."""
-        return self.inner.kind
-
-    @property
-    def asked(self) -> SourceOptions:
-        """How the source is read."""
-        return self.inner.asked
-
-    def schema(self) -> Schema:
-        """Return the source's schema."""
-        return self.inner.schema()
-
     def units(self) -> Sequence[Unit]:
         """List the windows."""
-        found = self.inner.units()
+        tables = self._tables
+        return self._windows(self.inner.units()) if tables is None else self._gathered(tables)
+
+    @cached_property
+    def _tables(self) -> list[Table] | None:
+        """Return what rows are gathered from; None to read windows. A worker gets it with the source."""
+        if not isinstance(self.inner, Addressed):
+            return None
+        tables = self.inner.tables()
+        return list(tables) if tables is not None and _worth_gathering(tables) else None
+
+    def _gathered(self, tables: Sequence[Table]) -> list[Unit]:
+        """List the units of a permutation of all rows; their detail is its positions."""
+        good = [table for table in tables if table.rows]
+        files = tuple(dict.fromkeys(file for table in good for file in table.unit.files))
+        nbytes, rows = sum(table.unit.nbytes for table in good), sum(table.rows for table in good)
+        count = max(-(-nbytes // WINDOW_NBYTES), 1)
+        bounds = [rows * number // count for number in range(count + 1)]
+        units = [
+            Unit(f"rows {low}-{high - 1} of the shuffled", nbytes * (high - low) // rows, files, range(low, high))
+            for low, high in pairwise(bounds)
+        ]
+        return units + self._windows([table.unit for table in tables if not table.rows])
+
+    def _windows(self, found: Sequence[Unit]) -> list[Unit]:
+        """List windows of units; their detail is their number and those."""
         windows: list[list[Unit]] = []
         nbytes = 0
         for place in permutation(len(found), sample_key(self.seed, 0, 0)).tolist():
@@ -66,10 +83,14 @@ class Shuffled:
 
     def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
         """Read a window, its rows permuted; one that holds more than `HELD_NBYTES` in runs of that size."""
-        assert isinstance(unit.detail, tuple)
-        number, units = unit.detail
-        for run, chunks in enumerate(_runs(self._chunks(units, on_bad))):
-            yield from _permuted(chunks, sample_key(self.seed, 1 + run, number))
+        if isinstance(unit.detail, range):
+            number, chunks = unit.detail.start, self._picked(unit.detail, on_bad)
+        else:
+            assert isinstance(unit.detail, tuple)
+            number, units = unit.detail
+            chunks = self._chunks(units, on_bad)
+        for run, held in enumerate(_runs(chunks)):
+            yield from _permuted(held, sample_key(self.seed, 1 + run, number))
 
     def _chunks(self, units: Sequence[Unit], on_bad: OnBad) -> Iterator[Chunk]:
         for unit in units:
@@ -78,22 +99,49 @@ class Shuffled:
             except BadItem as exc:  # the rest of the window can be read
                 on_bad(exc)
 
+    def _picked(self, positions: range, on_bad: OnBad) -> Iterator[Chunk]:
+        """Yield the rows at some positions of the permutation of all rows, in the order of the source."""
+        assert isinstance(self.inner, Addressed)
+        tables = [table for table in self._tables or () if table.rows]
+        starts = offsets_of([table.rows for table in tables])
+        places = np.arange(positions.start, positions.stop, dtype=np.uint64)
+        rows = np.sort(feistel(places, int(starts[-1]), sample_key(self.seed, 0, 0)))
+        cuts = np.searchsorted(rows, starts).tolist()
+        for table, start, (low, high) in zip(tables, starts.tolist(), pairwise(cuts), strict=False):
+            if low < high:
+                try:
+                    yield from self.inner.pick(table.unit, rows[low:high] - start, on_bad)
+                except BadItem as exc:
+                    on_bad(exc)
+
     def options(self) -> dict[str, object]:
         """Return what shapes the output."""
-        return {**self.inner.options(), "shuffle": "windows", "seed": self.seed}
+        way = "windows" if self._tables is None else "exact"
+        return {**self.inner.options(), "shuffle": way, "seed": self.seed}
 
     def notes(self) -> Sequence[str]:
         """Say how the rows are shuffled."""
         windows = self.units()
-        notes = [*self.inner.notes()]
-        if len(windows) > 1:
-            size = WINDOW_NBYTES // 10**6
-            notes.append(f"shuffled in {len(windows):,} windows of about {size} MB, each of units from anywhere")
         large = sum(window.nbytes > HELD_NBYTES for window in windows)
+        if self._tables is not None or (len(windows) == 1 and not large):
+            return [*self.inner.notes(), "shuffled exactly"]
+        size = WINDOW_NBYTES // 10**6
+        notes = [*self.inner.notes()]
+        notes.append(f"shuffled within windows of {size} MB: {len(windows):,} of them, each of units from anywhere")
         if large:
             size = HELD_NBYTES // 10**6
             notes.append(f"units of more than {size} MB, shuffled by runs of that size alone: {large:,}")
         return notes
+
+
+def _worth_gathering(tables: Sequence[Table]) -> bool:
+    """Whether rows are to be gathered from anywhere: not where that reads their files over and over."""
+    good = [table for table in tables if table.rows]
+    if not good or len({file for table in good for file in table.unit.files}) > MOST_FILES:
+        return False
+    nbytes = sum(table.unit.nbytes for table in good)
+    pages = sum(table.rows * table.places for table in good) * PAGE_NBYTES
+    return min((nbytes + pages) / nbytes, nbytes / WINDOW_NBYTES) <= MOST_TIMES
 
 
 def _runs(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
 
 from datafeed.columns import Columns
 from datafeed.errors import BadItem
@@ -130,4 +133,49 @@ class Source(Protocol):
 
     def notes(self) -> Sequence[str]:
         """Say what a person should know about the raw data, a line each; none where there is nothing to say."""
+        ...
+
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Name rows any of which can be read by its number.
+
+    Args:
+        unit: Its files, and what `pick` needs; its size is that of all its rows. Where it has none, what `read` takes
+            to say why.
+        rows: How many it has; 0 where none can be read.
+        places: How far a row lies scattered: in how many places of the files.
+    """
+
+    unit: Unit
+    rows: int
+    places: int
+
+
+@runtime_checkable
+class Addressed(Source, Protocol):
+    """Offer raw samples by number, too, where they lie in local files as they are."""
+
+    def tables(self) -> Sequence[Table] | None:
+        """List what holds all the rows; None where they cannot be read by number.
+
+        Raises:
+            SourceError: It cannot be listed, or it is empty.
+        """
+        ...
+
+    def pick(self, unit: Unit, rows: Numbers, on_bad: OnBad) -> Iterator[Chunk]:
+        """Read some rows of a table, a few MB at a time.
+
+        Args:
+            unit: The table's.
+            rows: Their numbers, ascending, one or more.
+            on_bad: What to do with items that cannot become samples.
+
+        Raises:
+            BadItem: They cannot be read; or whatever `on_bad` raises.
+        """
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ import numpy.typing as npt
 Array = npt.NDArray[np.generic]
 Offsets = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+
+_LONG_RUN = 64  # values of a run from which a copy of each is faster than an index of each value, and takes no memory
 
 
 class Column(NamedTuple):
@@ -78,18 +81,35 @@ def take_rows(column: Column, rows: npt.NDArray[np.integer]) -> Column:
     present = None if column.present is None else column.present[rows]
     if column.offsets is None:
         return Column(column.values[rows], present=present)
-    places, offsets = _runs(column.offsets, rows)
     if column.inner is None:
-        return Column(column.values[places], offsets, present=present)
-    bytes_at, inner = _runs(column.inner, places)
-    return Column(column.values[bytes_at], offsets, inner, present)
+        return Column(*_take_runs(column.values, column.offsets, rows), present=present)
+    places, offsets = _runs(column.offsets, rows)
+    values, inner = _take_runs(column.values, column.inner, places)
+    return Column(values, offsets, inner, present)
+
+
+def _take_runs(values: Array, offsets: Offsets, rows: npt.NDArray[np.integer]) -> tuple[Array, Offsets]:
+    """Return some runs of values, copied end to end, and where each begins."""
+    starts, ends = offsets[rows], offsets[rows + 1]
+    out = offsets_of(ends - starts)
+    if out[-1] < _LONG_RUN * len(rows):
+        return values[_places(starts, out)], out
+    size = values.itemsize * math.prod(values.shape[1:])
+    raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+    spans = zip((starts * size).tolist(), (ends * size).tolist(), strict=True)
+    taken = bytearray().join([raw[start:end] for start, end in spans])
+    return np.frombuffer(taken, values.dtype).reshape(int(out[-1]), *values.shape[1:]), out
 
 
 def _runs(offsets: Offsets, rows: npt.NDArray[np.integer]) -> tuple[Offsets, Offsets]:
     """Return the place of every item of some runs, one run after the other, and where each run then begins."""
     starts = offsets[rows]
     out = offsets_of(offsets[rows + 1] - starts)
-    return np.arange(out[-1]) + np.repeat(starts - out[:-1], np.diff(out)), out
+    return _places(starts, out), out
+
+
+def _places(starts: Offsets, out: Offsets) -> Offsets:
+    return np.arange(out[-1]) + np.repeat(starts - out[:-1], np.diff(out))
 
 
 def join_columns(columns: Sequence[Column]) -> Column:

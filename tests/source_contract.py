@@ -13,7 +13,7 @@ import pytest
 
 from datafeed.columns import Column
 from datafeed.converters.encode import read_chunks
-from datafeed.converters.source import Chunk, OnBad, Source, Unit
+from datafeed.converters.source import Addressed, Chunk, OnBad, Source, Unit
 from datafeed.errors import BadItem, SourceNotFound
 from datafeed.schema import Feature
 
@@ -72,6 +72,25 @@ class SourceContract(ABC):
         copy, units = pickle.loads(pickle.dumps((source, units)))  # noqa: S301  (its own)
         parts = [_read(copy, [unit]) for unit in reversed(units)]
         assert [row for part in reversed(parts) for row in part] == list(map(repr, expected))
+
+    @pytest.mark.parametrize("step", [1, 3])
+    def test_rows_are_read_by_number_where_they_can_be(self, tmp_path: Path, step: int) -> None:
+        """All of them, or some, by a copy that has listed nothing; the tables hold the rows in order."""
+        expected = self.write(tmp_path)
+        source = self.open(tmp_path)
+        tables = source.tables() if isinstance(source, Addressed) else None
+        source.schema()
+        copy, tables = pickle.loads(pickle.dumps((source, tables)))  # noqa: S301  (its own)
+        start = 0
+        for table in tables or ():
+            numbers = np.arange(0, table.rows, step)
+            chunks = list(copy.pick(table.unit, numbers, _refuse)) if table.rows else []
+            got = [repr(row) for chunk in chunks for row in rows_of(copy.schema().features, chunk)]
+            assert got == list(map(repr, expected[start : start + table.rows : step]))
+            places = [chunk.where(row).rpartition(":")[2] for chunk in chunks for row in range(chunk.rows)]
+            assert places == list(map(str, numbers))
+            start += table.rows
+        assert tables is None or start == len(expected)
 
     def test_a_source_in_use_can_be_pickled(self, tmp_path: Path) -> None:
         """What it keeps for itself travels, or is made anew."""

@@ -59,7 +59,8 @@ _OPTIONS = (
         "shuffle_seed",
         type=int,
         metavar="SEED",
-        help="Shuffle the samples of any source: in windows of parts from anywhere, where it says so.",
+        help="Shuffle the samples of any source: exactly where rows can be read by number, else within windows of "
+        "64 MB; the report says which.",
     ),
     click.option(
         "--split",
@@ -67,7 +68,11 @@ _OPTIONS = (
         help='A dataset DEST/NAME for each part: "val=0.1,test=0.05" by chance (--seed), the rest is train; "folder" '
         'by the folders of SOURCE; "column:NAME" by its values.',
     ),
-    click.option("--limit", type=click.IntRange(min=1), help="Convert so many records, from the first on."),
+    click.option(
+        "--limit",
+        type=click.IntRange(min=1),
+        help="Convert so many records, from the first on; of each part of a split.",
+    ),
     click.option(
         "--on-error",
         type=click.Choice(["raise", "skip", "quarantine"]),

@@ -10,7 +10,9 @@ import tarfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import ipc
 
 from datafeed.blockindex import read_index
 from datafeed.converters.convert import ConvertOptions, convert
@@ -23,28 +25,43 @@ LIMIT_KB = 600_000
 CHILD = """
 import resource, sys
 from datafeed.converters.convert import ConvertOptions, convert
-report = convert(sys.argv[1], sys.argv[2], ConvertOptions(workers=1, level=-1))
+options = ConvertOptions(workers=1, level=-1, shuffle_all=len(sys.argv) > 3)
+report = convert(sys.argv[1], sys.argv[2], options)
+assert not options.shuffle_all or "shuffled exactly" in report.notes
 print(report.records, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
-def converted(source: Path, dest: Path) -> tuple[int, int]:
-    """Convert a file in a child, and return its records and the most memory that the child had, in kB."""
+def converted(source: Path, dest: Path, *more: str) -> tuple[int, int]:
+    """Convert a file in a child, shuffled where more is said; return its records and the child's most memory, in kB."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", CHILD, str(source), str(dest)]
+    command = [sys.executable, "-c", CHILD, str(source), str(dest), *more]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     records, peak = map(int, done.stdout.split())
     return records, peak
 
 
 @pytest.mark.large
-def test_an_array_of_8_gb_passes_in_little_memory(tmp_path: Path) -> None:
-    """It is a sparse file, so that it takes no room; it is read in full all the same."""
+@pytest.mark.parametrize("more", [[], ["shuffled"]], ids=str)
+def test_an_array_of_8_gb_passes_in_little_memory(tmp_path: Path, more: list[str]) -> None:
+    """It is a sparse file, so that it takes no room; it is read in full all the same, by rows from anywhere too."""
     rows = 8 * GB // 4096
     np.lib.format.open_memmap(tmp_path / "a.npy", "w+", np.uint16, (rows, 2048)).flush()
     assert (tmp_path / "a.npy").stat().st_size > 8 * GB
-    records, peak = converted(tmp_path / "a.npy", tmp_path / "out")
+    records, peak = converted(tmp_path / "a.npy", tmp_path / "out", *more)
     assert records == rows
+    assert peak < LIMIT_KB
+
+
+@pytest.mark.large
+def test_an_arrow_file_of_2_gb_is_shuffled_in_little_memory(tmp_path: Path) -> None:
+    """It is mapped, and what was read of it is let go."""
+    batch = pa.record_batch({"x": pa.array([bytes(2000)] * 10_000)})
+    with ipc.new_file(tmp_path / "a.arrow", batch.schema) as out:
+        for _ in range(100):
+            out.write_batch(batch)
+    records, peak = converted(tmp_path / "a.arrow", tmp_path / "out", "shuffled")
+    assert records == 10**6
     assert peak < LIMIT_KB
 
 

@@ -40,20 +40,20 @@ def test_every_row_comes_once_in_an_order_of_the_seed(monkeypatch: pytest.Monkey
 
 
 def test_a_source_that_fits_in_a_window_is_shuffled_exactly() -> None:
-    """Rows of one unit end anywhere, and nothing needs to be said."""
+    """Rows of one unit end anywhere, and that is said."""
     places = {row: place for place, row in enumerate(order(1000, 1))}
     first = sorted(places[row] for row in range(50))
     assert first[0] < 100
     assert first[-1] > 900
-    assert not Shuffled(Numbered(1000, claim=1000), 1).notes()
+    assert Shuffled(Numbered(1000, claim=1000), 1).notes() == ["shuffled exactly"]
 
 
 def test_windows_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """A person should know that it is no exact shuffle; a window takes units from anywhere."""
-    monkeypatch.setattr(shuffle, "WINDOW_NBYTES", 5000)
-    source = Shuffled(Numbered(1000, claim=1000), 1)
+    monkeypatch.setattr(shuffle, "WINDOW_NBYTES", 5_000_000)
+    source = Shuffled(Numbered(1000, claim=1_000_000), 1)
     assert len(source.units()) == 4
-    assert "shuffled in 4 windows" in source.notes()[0]
+    assert source.notes() == ["shuffled within windows of 5 MB: 4 of them, each of units from anywhere"]
     details = [unit.detail for unit in source.units()]
     assert all(isinstance(detail, tuple) and len(detail[1]) == 5 for detail in details)
 

@@ -44,6 +44,15 @@ def read(path: Path | str, options: SourceOptions = PLAIN) -> tuple[Schema, list
     return schema, rows, bad
 
 
+def by_number(path: Path) -> list[Row]:
+    """Return every other row of a file, read by its number."""
+    source = ArrowFiles(str(path), PLAIN)
+    tables, features = source.tables(), source.schema().features
+    assert tables is not None
+    chunks = [chunk for one in tables for chunk in source.pick(one.unit, np.arange(0, one.rows, 2), [].append)]
+    return [row for chunk in chunks for row in rows_of(features, chunk)]
+
+
 class TestArrowFiles(SourceContract):
     """Hold a folder of files and streams to what every source promises."""
 
@@ -105,6 +114,8 @@ def test_types_come_back_with_their_values(
         assert [row["x"] for row in rows] == given
         assert [feature.optional for feature in schema] == [optional, False]
         assert not bad
+        if compression is None and "view" not in str(kind):
+            assert by_number(tmp_path / name) == rows[::2]
 
 
 @pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
@@ -162,6 +173,7 @@ def test_a_stream_whose_dictionary_changes_is_read_from_any_unit(tmp_path: Path,
         chunks = source.read(unit, pytest.fail)
         found = [row["x"] for chunk in chunks for row in rows_of(source.schema().features, chunk)] + found
     assert found == expected
+    assert [row["x"] for row in by_number(tmp_path / "t.ipc")] == expected[::2]
 
 
 @pytest.mark.parametrize("name", ["t.arrow", "t.ipc"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from datafeed import columns
 from datafeed.columns import Column, end_to_end, join_columns, offsets_of, take_rows
 from datafeed.converters.rows import column_of
 from datafeed.schema import Feature, stored
@@ -37,9 +38,13 @@ FORMS = [
 ]
 
 
+@pytest.mark.parametrize("long_run", [0, 64])
 @pytest.mark.parametrize(("feature", "values"), FORMS, ids=[feature.name for feature, _ in FORMS])
-def test_rows_are_taken_and_columns_joined_in_every_form(feature: Feature, values: list[object]) -> None:
-    """As if the column had been made of those values."""
+def test_rows_are_taken_and_columns_joined_in_every_form(
+    monkeypatch: pytest.MonkeyPatch, feature: Feature, values: list[object], long_run: int
+) -> None:
+    """As if the column had been made of those values, whether runs of them are copied or each is."""
+    monkeypatch.setattr(columns, "_LONG_RUN", long_run)
     rows = [3, 0, 0, 2]
     same(take_rows(column_of(feature, values), np.array(rows)), column_of(feature, [values[row] for row in rows]))
     same(take_rows(column_of(feature, values), np.array([], np.int64)), column_of(feature, []))
