@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import GenericAlias
 from typing import Literal
 
 import torch
@@ -14,11 +15,13 @@ from torch.utils.data import Dataset as TorchDataset
 
 from datafeed.dataset import Dataset
 from datafeed.errors import ConfigError
-from datafeed.feed import Feed, FeedOptions
+from datafeed.feed import Feed
 from datafeed.images import ImageOptions
 from datafeed.making import Batch, Recipe, Transform
+from datafeed.options import FeedOptions
 from datafeed.order import Mode
 from datafeed.over_torch import OverTorch
+from datafeed.ranks import RankOptions, Replicas
 from datafeed.sizes import counted, parse_size
 from datafeed.stats import LoaderStats
 
@@ -79,9 +82,22 @@ class Loader(DataLoader[Batch]):
             that keep their blocks in memory (as bytes for `transform`).
         columns: The features to read; None for all.
         device: Where batches are moved; None leaves them in host memory.
-        lanes: Streams that the shuffled order is drawn from, at least 1.
+        lanes: Streams that the shuffled order is drawn from, a multiple of the number of ranks. None for the smallest
+            one not under 48, or those of the state that is loaded.
         window: Raw bytes of the records shuffled with each other, over all lanes.
         storage_options: What fsspec takes for the dataset's URL.
+        rank: Which of `world_size` ranks this is. None for what torch.distributed, Ray Train or the launcher's
+            variables say when the length is asked for or an epoch begins.
+        world_size: How many ranks there are.
+        replicas: How many ranks in a row get the same batches, as those of one tensor-parallel group must; or a mapping
+            or function from rank to data-parallel rank; or the data-parallel dimensions of a DeviceMesh (`mesh["dp"]`).
+        global_batch_size: Samples a batch over all ranks, in place of `batch_size`.
+        pad: Whether ranks that have a sample fewer repeat one, so that all get batches of one number and size. False
+            for each sample once: then a rank may get a smaller last batch than others, or one batch fewer.
+        mask: Whether a batch holds "_mask", bool (batch,), False for a sample that is a repeat. None for True where
+            there may be some: on several ranks, unless `pad` is False or `drop_last` True.
+        on_sigterm: A local file. SIGTERM writes the state to it, as of the last batch handed out, before it does what
+            it did without.
 
     Raises:
         ConfigError: An argument is out of range, or cannot be honoured over this dataset.
@@ -90,6 +106,7 @@ class Loader(DataLoader[Batch]):
     """
 
     _feed: Feed  # over a converted dataset
+    __class_getitem__ = classmethod(GenericAlias)  # torch's can be subscripted
 
     def __init__(  # noqa: PLR0913  (torch's signature, then ours)
         self,
@@ -116,9 +133,16 @@ class Loader(DataLoader[Batch]):
         image: ImageOptions | None = None,
         columns: Sequence[str] | None = None,
         device: str | torch.device | None = None,
-        lanes: int = 48,
+        lanes: int | None = None,
         window: str | int = "512MB",
         storage_options: Mapping[str, object] | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        replicas: Replicas = 1,
+        global_batch_size: int | None = None,
+        pad: bool = True,
+        mask: bool | None = None,
+        on_sigterm: str | Path | None = None,
     ) -> None:
         given = dict(locals())
         self._over_torch: OverTorch | None = None
@@ -143,10 +167,27 @@ class Loader(DataLoader[Batch]):
             recipe=Recipe(columns, image, transform),
             device=_device(device),
             pin=pin_memory and _can_pin(),
+            ranks=RankOptions(rank, world_size, replicas),
+            global_batch_size=global_batch_size,
+            pad=pad,
+            mask=mask,
+            on_sigterm=None if on_sigterm is None else Path(on_sigterm).absolute(),
         )
         opened = dataset if isinstance(dataset, Dataset) else Dataset(dataset, storage_options)
         super().__init__(_Facade(opened), batch_size=options.batch_size, drop_last=drop_last)
         self._feed = Feed(opened, options)
+        # Accelerate hands a loader with the first mark back as it is, and keeps the state of one with the second.
+        self._is_accelerate_prepared = True
+        self.use_stateful_dataloader = True
+
+    @property
+    def batch_size(self) -> int | None:
+        """Samples a batch; over a converted dataset, of this rank."""
+        return self._feed.batch_size() if "_feed" in vars(self) else self._batch_size
+
+    @batch_size.setter
+    def batch_size(self, batch_size: int | None) -> None:
+        self._batch_size = batch_size
 
     def __len__(self) -> int:
         return len(self._feed) if self._over_torch is None else super().__len__()
@@ -196,8 +237,9 @@ class Loader(DataLoader[Batch]):
 
 
 _OURS: dict[str, object] = {
-    "seed": 0, "transform": None, "image": None, "columns": None, "device": None, "lanes": 48, "window": "512MB",
-    "storage_options": None,
+    "seed": 0, "transform": None, "image": None, "columns": None, "device": None, "lanes": None, "window": "512MB",
+    "storage_options": None, "rank": None, "world_size": None, "replicas": 1, "global_batch_size": None, "pad": True,
+    "mask": None, "on_sigterm": None,
 }  # fmt: skip
 
 

@@ -67,7 +67,7 @@ class Maker:
 
     def __init__(self, dataset: Dataset, recipe: Recipe, seed: int, batch_size: int, ahead: int) -> None:
         self._dataset = dataset
-        self._batch_size = batch_size
+        self.batch_size = batch_size
         self._seed = seed
         self._recipe = recipe
         if isinstance(recipe.columns, str):
@@ -154,7 +154,7 @@ class Maker:
     def _collect(self, parsed: Parsed, pixels: Mapping[str, Pixels], step: Step) -> list[Batch]:
         images = {self._numbers[name]: _channels_first(out) for name, out in pixels.items()}
         with self._placing(step):
-            return self._form.batches(parsed, images, self._batch_size)
+            return self._form.batches(parsed, images, self.batch_size)
 
     def _transform_part(
         self,
@@ -196,7 +196,7 @@ class Maker:
                 )
         return [
             {name: _collated(name, [sample[name] for sample in batch]) for name in samples[0]}
-            for batch in (samples[low : low + self._batch_size] for low in range(0, len(samples), self._batch_size))
+            for batch in (samples[low : low + self.batch_size] for low in range(0, len(samples), self.batch_size))
         ]
 
     def _where(self, step: Step, row: int) -> str:

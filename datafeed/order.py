@@ -101,24 +101,24 @@ def round_window(records: int) -> int:
     return records >> doublings << doublings
 
 
-class NaturalOrder:
-    """Keep the records as they were written.
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Take the positions k of an epoch with k mod ranks == rank, numbered by k div ranks.
 
     Args:
-        layout: Where the records lie.
+        rank: Which share, from 0.
+        ranks: How many shares there are, at least 1.
     """
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+    rank: int = 0
+    ranks: int = 1
 
-    def places(self, start: int, end: int) -> Places:
-        """Return the places at positions start to end."""
-        return self._layout.places(np.arange(start, end, dtype=np.int64))
+    def count(self, position: int) -> int:
+        """Return how many of the share's positions lie below a position of the epoch."""
+        return max(0, -(-(position - self.rank) // self.ranks))
 
-    def remaining(self, position: int) -> Counts:
-        """Return, per block, how many of its records stand at `position` or after it."""
-        bounds = np.maximum(self._layout.first, position)
-        return (bounds[1:] - bounds[:-1]).astype(np.int32)
+
+WHOLE = Share()
 
 
 class FullOrder:
@@ -128,15 +128,19 @@ class FullOrder:
         spec: The order; its mode is "full".
         layout: Where the records lie.
         epoch: Which epoch, from 0.
+        share: Which of the positions; those that it takes are numbered anew, from 0.
     """
 
-    def __init__(self, spec: Spec, layout: Layout, epoch: int) -> None:
+    def __init__(self, spec: Spec, layout: Layout, epoch: int, share: Share = WHOLE) -> None:
         self._layout = layout
+        self._share = share
         self._key = _stream(_FEISTEL, spec.seed, epoch)
 
     def places(self, start: int, end: int) -> Places:
         """Return the places at positions start to end."""
         positions = np.arange(start, end, dtype=np.uint64)
+        positions *= np.uint64(self._share.ranks)
+        positions += np.uint64(self._share.rank)
         return self._layout.places(feistel(positions, self._layout.records, self._key))
 
 
@@ -150,18 +154,22 @@ class WindowOrder:
         spec: The order; its mode is "window".
         layout: Where the records lie.
         epoch: Which epoch, from 0.
+        share: Which of the positions; those that it takes are numbered anew, from 0. Its ranks divide the lanes: so
+            they are all the positions of lanes of its own.
     """
 
-    def __init__(self, spec: Spec, layout: Layout, epoch: int) -> None:
+    def __init__(self, spec: Spec, layout: Layout, epoch: int, share: Share = WHOLE) -> None:
+        assert spec.lanes % share.ranks == 0
         self._spec = spec
         self._blocks = len(layout.first) - 1
         lengths = lane_lengths(layout.records, spec.lanes)
         runs = _cut_runs(spec, layout, lengths)
-        self._lanes = [_Lane(spec, layout, lane, epoch, runs[lane]) for lane in range(spec.lanes)]
+        own = range(share.rank, spec.lanes, share.ranks)
+        self._lanes = [_Lane(spec, layout, lane, epoch, runs[lane]) for lane in own]
 
     def places(self, start: int, end: int) -> Places:
         """Return the places at positions start to end."""
-        lanes = self._spec.lanes
+        lanes = len(self._lanes)
         out = np.empty(end - start, np.uint64)
         for offset in range(min(lanes, end - start)):
             position = start + offset
@@ -174,7 +182,7 @@ class WindowOrder:
         """Return, per block, how many of its records stand at `position` or after it."""
         counts = np.zeros(self._blocks, np.int32)
         for number, lane in enumerate(self._lanes):
-            lane.count_from(max(0, -(-(position - number) // self._spec.lanes)), counts)
+            lane.count_from(max(0, -(-(position - number) // len(self._lanes))), counts)
         return counts
 
 

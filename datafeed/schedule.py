@@ -10,16 +10,31 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from datafeed.order import FullOrder, Layout, NaturalOrder, Numbers, WindowOrder, blocks_of, rows_of
+from datafeed.order import Counts, Layout, Numbers, Places, blocks_of, rows_of
 
 _CHUNK_RECORDS = 16384  # records planned in one go: numpy's call overhead falls below 5 ns a record
 _LOAD_RECORDS = 2048  # blocks due within so many records load with the first of them: neighbours then share one read
 
 Blocks = npt.NDArray[np.int32]
+
+
+class AnyOrder(Protocol):
+    """Say which record stands at which position."""
+
+    def places(self, start: int, end: int) -> Places:
+        """Return the places at positions start to end."""
+
+
+class OnceOrder(AnyOrder, Protocol):
+    """Be an order whose blocks are used for a while and then done with."""
+
+    def remaining(self, position: int) -> Counts:
+        """Return, per block, how many of its records stand at `position` or after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +73,7 @@ class Span:
     together: int = 1
 
 
-def once(order: WindowOrder | NaturalOrder, layout: Layout, span: Span) -> Iterator[Step]:
+def once(order: OnceOrder, layout: Layout, span: Span) -> Iterator[Step]:
     """Schedule an order whose blocks are used for a while and then done with: each is loaded once.
 
     A block is freed after the last of its records.
@@ -84,7 +99,7 @@ def once(order: WindowOrder | NaturalOrder, layout: Layout, span: Span) -> Itera
         yield from _steps(layout, span, start, _Uses(blocks, rows, due, fresh, last, done))
 
 
-def within(order: FullOrder, layout: Layout, span: Span, room: int) -> Iterator[Step]:
+def within(order: AnyOrder, layout: Layout, span: Span, room: int) -> Iterator[Step]:
     """Schedule an order that returns to any block at any time: the least recently used blocks are freed.
 
     Args:

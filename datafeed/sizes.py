@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Sequence
+from typing import SupportsIndex
 
 from datafeed.errors import ConfigError
 
@@ -37,6 +39,20 @@ def parse_size(text: str | int, *, name: str = "size") -> int:
     if nbytes < 1:
         raise ConfigError(f"{name} must be at least one byte, found {text!r}")
     return nbytes
+
+
+def whole_number(name: str, value: object, least: int | None = None) -> int:
+    """Return an option as a Python int: a state holds it as JSON.
+
+    Raises:
+        ConfigError: It is no integer, or below `least`.
+    """
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise ConfigError(f"{name} must be an integer, found {value!r}")
+    number = operator.index(value)
+    if least is not None and number < least:
+        raise ConfigError(f"{name} must be at least {least}, found {value!r}")
+    return number
 
 
 def format_size(nbytes: float) -> str:

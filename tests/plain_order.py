@@ -1,6 +1,8 @@
-"""Walk the window order one record at a time: the second implementation that the arithmetic is held against."""
+"""Walk the orders one record at a time: the second implementation that the arithmetic is held against."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from datafeed.order import Layout, Spec
 
@@ -45,6 +47,73 @@ def plain_window_order(spec: Spec, layout: Layout, epoch: int) -> list[int]:
         lanes.append(lane_order(spec, line[:length], epoch, lane))
         line = line[length:]
     return [lane[turn] for turn in range(len(lanes[0])) for lane in lanes if turn < len(lane)]
+
+
+def plain_full_order(seed: int, records: int, epoch: int) -> list[int]:
+    """Return the record numbers of one epoch of the full permutation in order."""
+    half = 1
+    while 4**half < records:
+        half += 1
+    key = stream(4, seed, epoch)
+    out = []
+    for position in range(records):
+        value = feistel(position, half, key)
+        while value >= records:
+            value = feistel(value, half, key)
+        out.append(value)
+    return out
+
+
+def feistel(value: int, half: int, key: int) -> int:
+    """Permute the numbers of 2 * half bits."""
+    left, right = divmod(value, 2**half)
+    for turn in range(6):
+        scrambled = splitmix((right * GOLDEN + stream(turn, key)) & WORD) % 2**half
+        left, right = right, left ^ scrambled
+    return left * 2**half + right
+
+
+Sample = tuple[int, bool]
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Say how ranks share an epoch."""
+
+    ranks: int = 1
+    batch_size: int = 1
+    natural: bool = False
+    drop_last: bool = False
+    pad: bool = True
+
+
+def plain_shares(order: list[int], start: int, how: Ranks) -> list[list[list[Sample]]]:
+    """Return per rank its batches of what is left of an order: records, each with whether it is no repeat."""
+    out: list[list[list[Sample]]] = [[] for _ in range(how.ranks)]
+    size = how.ranks * how.batch_size
+    before: list[int | None] = [None] * how.ranks
+    if not how.natural:
+        for position in range(start):
+            before[position % how.ranks] = order[position]
+    for begin in range(start, len(order), size):
+        run = range(begin, min(begin + size, len(order)))
+        if how.drop_last and len(run) < size:
+            break
+        most = -(-len(run) // how.ranks)
+        for rank in range(how.ranks):
+            if how.natural:
+                bounds = [len(run) * turn // how.ranks for turn in (rank, rank + 1)]
+                own = [order[position] for position in run[bounds[0] : bounds[1]]]
+            else:
+                own = [order[position] for position in run if position % how.ranks == rank]
+            before[rank] = own[-1] if own else before[rank]
+            batch = [(record, True) for record in own]
+            if how.pad and len(own) < most:
+                other = order[start] if how.natural else order[0]
+                last = before[rank]
+                batch.append((other if last is None else last, False))
+            out[rank] += [batch] if batch else []
+    return out
 
 
 def lane_order(spec: Spec, piece: list[tuple[int, int]], epoch: int, lane: int) -> list[int]:

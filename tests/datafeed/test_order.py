@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_order import plain_window_order
+from plain_order import plain_full_order, plain_window_order
 
 from datafeed.order import (
     FullOrder,
     Layout,
-    NaturalOrder,
+    Share,
     Spec,
     WindowOrder,
     feistel,
@@ -100,11 +100,14 @@ def test_epochs_keep_the_lane_of_an_extent() -> None:
         assert epochs[0][lane::4].tolist() != epochs[1][lane::4].tolist()
 
 
-def test_natural_order_is_as_written() -> None:
-    """Positions are numbers."""
-    layout = layout_of([3, 1, 4], 2)
-    assert layout.numbers(NaturalOrder(layout).places(2, 7)).tolist() == [2, 3, 4, 5, 6]
-    assert NaturalOrder(layout).remaining(4).tolist() == [0, 0, 4]
+@given(st.integers(1, 300), st.integers(0, 2**64), st.integers(0, 3), st.integers(1, 5))
+def test_full_order_equals_the_plain_one(records: int, seed: int, epoch: int, ranks: int) -> None:
+    """Also where only one of several ranks' positions are asked for."""
+    layout, plain = layout_of([records], 1), plain_full_order(seed, records, epoch)
+    for rank in range(ranks):
+        share = Share(rank, ranks)
+        found = FullOrder(Spec("full", seed), layout, epoch, share).places(0, share.count(records))
+        assert layout.numbers(found).tolist() == plain[rank::ranks]
 
 
 def test_golden_orders_are_for_ever() -> None:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datafeed.order import FullOrder, Layout, NaturalOrder, Spec, WindowOrder, round_window
+from datafeed.order import WHOLE, FullOrder, Layout, Spec, WindowOrder, round_window
 from datafeed.schedule import Span, Step, once, within
+from datafeed.share import Cut, NaturalShare
 
 
 def layout_of(records: list[int], blocks_an_extent: int) -> Layout:
@@ -19,6 +20,11 @@ def layout_of(records: list[int], blocks_an_extent: int) -> Layout:
 
 
 layouts = st.builds(layout_of, st.lists(st.integers(1, 40), min_size=1, max_size=30), st.integers(1, 6))
+
+
+def natural(layout: Layout) -> NaturalShare:
+    """Keep the records as they were written."""
+    return NaturalShare(layout, Cut(0, layout.records, 1, WHOLE, drop_last=False, pad=True))
 
 
 def replay(steps: list[Step]) -> tuple[list[int], int, int]:
@@ -62,7 +68,7 @@ def test_once_loads_each_block_once_and_frees_it(
 def test_once_takes_more_and_more_batches_together() -> None:
     """The first batch comes alone: what is made together comes later."""
     layout = layout_of([1000] * 40, 8)
-    steps = list(once(NaturalOrder(layout), layout, Span(0, 39_999, 100, 8)))
+    steps = list(once(natural(layout), layout, Span(0, 39_999, 100, 8)))
     assert [len(step.rows) for step in steps[:7]] == [100, 200, 400, 800, 800, 800, 800]
     assert sum(len(step.rows) for step in steps) == 39_999
     assert max(len(step.rows) for step in steps) == 800
@@ -71,7 +77,7 @@ def test_once_takes_more_and_more_batches_together() -> None:
 def test_once_stays_within_extents_when_blocks_follow_each_other() -> None:
     """A load never crosses an extent's border: it is one read of one shard."""
     layout = layout_of([4] * 12, 3)
-    steps = list(once(NaturalOrder(layout), layout, Span(0, 48, 48)))
+    steps = list(once(natural(layout), layout, Span(0, 48, 48)))
     assert steps[0].loads == ((0, 3), (3, 6), (6, 9), (9, 12))
 
 
@@ -79,7 +85,7 @@ def test_once_stays_within_extents_when_blocks_follow_each_other() -> None:
 def test_once_covers_the_span_for_any_batch_size(batch_size: int) -> None:
     """A batch may be longer than the chunk in which the order is planned."""
     layout = layout_of([1000] * 70, 8)
-    steps = list(once(NaturalOrder(layout), layout, Span(5, 69_999, batch_size)))
+    steps = list(once(natural(layout), layout, Span(5, 69_999, batch_size)))
     seen, _, _ = replay(steps)
     assert len(seen) == 69_994
     assert all(len(step.rows) == batch_size for step in steps[:-1])

@@ -1,0 +1,234 @@
+"""Hand out the batches of one epoch."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from datafeed.dataset import Dataset
+from datafeed.errors import LoaderClosed
+from datafeed.making import Batch, Maker
+from datafeed.options import MASK, FeedOptions
+from datafeed.order import FullOrder, Spec
+from datafeed.pipeline import Engine, close_with
+from datafeed.ragged import Ragged
+from datafeed.schedule import Span, Step, once, within
+from datafeed.share import Cut, RankOrder, Repeated, rank_order
+from datafeed.state import Position
+from datafeed.stats import LoaderStats, Meter
+from datafeed.work import Counters, Limits
+
+_AHEAD_SAMPLES = 1024  # whose blocks load beyond the prefetched batches: a window's start then needs no pause
+# Small batches are made several at a time: then the cost of a task, of a hand-over between threads and of a call of the
+# parser is shared. So many raw bytes still lie in a core's cache when they are handed out.
+_TOGETHER_NBYTES = 2**22
+_MOST_TOGETHER = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Say which batches of which epoch an iterator hands out.
+
+    Args:
+        epoch: The epoch.
+        spec: The order.
+        cut: The batches of this rank.
+        own: How many of its samples are no repeats.
+    """
+
+    epoch: int
+    spec: Spec
+    cut: Cut
+    own: int
+
+    def position(self, batches: int) -> Position:
+        """Return where an iterator stands after so many of its batches."""
+        record = self.cut.position(batches)
+        return Position(self.epoch, record) if record < self.cut.end else Position(self.epoch + 1, 0)
+
+
+@dataclass(slots=True)
+class Progress:
+    """Hold how far an iterator is, apart from it: whoever asks does not keep the iterator and its threads alive."""
+
+    plan: Plan
+    position: Position
+    meter: Meter
+    counters: Counters
+
+    def stats(self) -> LoaderStats:
+        """Return what was handed out so far, and what it took."""
+        return self.meter.stats(self.counters)
+
+
+class EpochIterator(Iterator[Batch]):
+    """Hand out the batches that a plan names.
+
+    Args:
+        dataset: The dataset.
+        options: How it is fed.
+        maker: What makes its batches.
+        plan: Which ones.
+        first: Called before the first batch is handed out, while it is made.
+    """
+
+    def __init__(
+        self, dataset: Dataset, options: FeedOptions, maker: Maker, plan: Plan, first: Callable[[], None]
+    ) -> None:
+        self._dataset = dataset
+        self._options = options
+        self._maker = maker
+        self._plan = plan
+        self._first: Callable[[], None] | None = first
+        self._pid = os.getpid()
+        self._ended = False
+        self._handed = 0
+        self._masked = options.masked(plan.cut.share.ranks)
+        self._made: deque[tuple[Batch, int]] = deque()
+        self.progress = Progress(plan, plan.position(0), Meter(), Counters())
+        self._start(0, _together(dataset, options, maker, plan.cut.batch_size))
+
+    def __next__(self) -> Batch:
+        if self._ended:
+            raise StopIteration
+        if self._options.num_workers and self._pid != os.getpid():
+            raise LoaderClosed(f"the threads of this iterator are in process {self._pid}: call iter(loader) here")
+        meter = self.progress.meter
+        meter.ask()
+        try:
+            self._begin()
+            batch, samples = self._take()
+        except StopIteration:
+            self._ended = True
+            self.progress.position = Position(self._plan.epoch + 1, 0)
+            self.close()
+            raise
+        except LoaderClosed:
+            if self._ended:  # meanwhile, by another thread
+                raise StopIteration from None
+            raise
+        finally:
+            meter.get()
+        placed = self._placed(batch)
+        meter.count(samples)
+        self._handed += 1
+        self.progress.position = self._plan.position(self._handed)
+        return placed
+
+    def close(self) -> None:
+        """End the threads; the iterator gives no more batches."""
+        self._close()
+        self._made.clear()
+
+    def _begin(self) -> None:
+        """Do what comes before the first batch, while it is made."""
+        if self._first is None:
+            return
+        try:
+            self._first()
+        except BaseException:
+            self.close()
+            raise
+        self._first = None
+
+    def _start(self, handed: int, together: int) -> None:
+        """Begin to make the batches behind the first `handed` ones."""
+        options, dataset, cut = self._options, self._dataset, self._plan.cut
+        self._together = together
+        limits = Limits(
+            workers=options.num_workers,
+            depth=max(1 + options.num_workers, -(-options.ahead // together)),
+            ahead=-(-_AHEAD_SAMPLES // (cut.batch_size * together)) if options.num_workers else 0,
+            timeout_s=options.timeout_s,
+        )
+        order, span = rank_order(self._plan.spec, dataset.layout, self._plan.epoch, cut, together)
+        self._origin = span.start
+        rest = Span(min(span.end, span.start + handed * cut.batch_size), span.end, cut.batch_size, together)
+        self._engine: Engine[list[Batch]] = Engine(
+            _schedule(dataset, options, order, rest),
+            sum(shard.blocks for shard in dataset.manifest.shards),
+            dataset.reader.read_runs,
+            partial(self._maker.begin, epoch=self._plan.epoch),
+            limits,
+            self.progress.counters,
+        )
+        self._close = close_with(self, self._engine)
+
+    def _take(self) -> tuple[Batch, int]:
+        """Return the next batch and its samples."""
+        try:
+            return self._made.popleft()
+        except IndexError:
+            pass
+        try:
+            batches, step = self._engine.take()
+        except Exception:
+            if self._together == 1 or not self._engine.failed:
+                raise
+            # Of batches that were made together one is bad: made one by one, those before it come.
+            self._start(self._handed, 1)
+            return self._take()
+        first, *others = self._counted(batches, step)
+        self._made.extend(others)
+        return first
+
+    def _counted(self, batches: list[Batch], step: Step) -> list[tuple[Batch, int]]:
+        """Add to each batch of a step how many samples it has, and where it is asked for, which are no repeats."""
+        size, total = self._plan.cut.batch_size, len(step.rows)
+        out = []
+        for low, batch in zip(range(0, total, size), batches, strict=True):
+            samples = min(size, total - low)
+            if self._masked:
+                own = self._plan.own - (step.start + low - self._origin)
+                batch[MASK] = torch.arange(samples) < own
+            out.append((batch, samples))
+        return out
+
+    def _placed(self, batch: Batch) -> Batch:
+        device = self._options.device
+        if self._options.pin:
+            batch = {name: _map_tensors(torch.Tensor.pin_memory, value) for name, value in batch.items()}
+        if device is None:
+            return batch
+        return {
+            name: _map_tensors(lambda tensor: tensor.to(device, non_blocking=True), value)
+            for name, value in batch.items()
+        }
+
+
+def _schedule(dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated, span: Span) -> Iterator[Step]:
+    """Return the steps of an order."""
+    layout = dataset.layout
+    if isinstance(order, FullOrder) or options.mode == "full":
+        block_bytes = max(1, dataset.manifest.raw_bytes // max(1, len(layout.first) - 1))
+        return within(order, layout, span, max(1, options.window // block_bytes))
+    return once(order, layout, span)
+
+
+def _together(dataset: Dataset, options: FeedOptions, maker: Maker, batch_size: int) -> int:
+    """Return how many batches are best parsed at a time: a power of two."""
+    manifest = dataset.manifest
+    if not options.num_workers or options.mode == "full" or not maker.parses_only:
+        return 1
+    batch_bytes = max(1, manifest.raw_bytes * batch_size // max(1, len(dataset)))
+    most = min(_MOST_TOGETHER, _TOGETHER_NBYTES // batch_bytes)
+    return 1 << max(0, most.bit_length() - 1)
+
+
+def _map_tensors(function: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
+    """Apply a function to the tensors of one value, nested as a transform returned it; text stays as it is."""
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, Mapping):
+        return {name: _map_tensors(function, item) for name, item in value.items()}
+    if isinstance(value, Ragged):
+        return Ragged(function(value.values), function(value.offsets))
+    if isinstance(value, (list, tuple)) and value and not isinstance(value[0], (str, bytes, memoryview)):
+        return [_map_tensors(function, item) for item in value]
+    return value
