@@ -19,6 +19,12 @@
     │   └── RecordTooLarge
     ├── DatasetNotFound (FileNotFoundError)
     ├── ShardMissing (FileNotFoundError)
+    ├── RemoteError (OSError)                  what a server of objects answered
+    │   ├── RemoteUnavailable (ConnectionError)  nothing usable, for longer than the deadline
+    │   ├── AccessRefused (PermissionError)
+    │   │   └── CredentialsExpired
+    │   ├── BadReply                           a body or a range that was not asked for
+    │   └── ObjectChanged                      an object was replaced while it was read
     ├── CorruptData (ValueError)               bytes that are not what was written
     │   ├── NotAShard
     │   ├── TruncatedShard
@@ -148,6 +154,30 @@ class DatasetNotFound(DatafeedError, FileNotFoundError):
 
 class ShardMissing(DatafeedError, FileNotFoundError):
     """Report a shard that the manifest names and the store lacks."""
+
+
+class RemoteError(DatafeedError, OSError):
+    """Report what a server of objects answered, and with what next step."""
+
+
+class RemoteUnavailable(RemoteError, ConnectionError):
+    """Report a server that gave no usable answer until the deadline."""
+
+
+class AccessRefused(RemoteError, PermissionError):
+    """Report that a server does not let these credentials in."""
+
+
+class CredentialsExpired(AccessRefused):
+    """Report credentials that have expired, and that looking for newer ones did not help."""
+
+
+class BadReply(RemoteError):
+    """Report a reply that is short, long, of another range, or no object at all, such as a proxy's HTML page."""
+
+
+class ObjectChanged(RemoteError):
+    """Report an object that was replaced while it was read: its old and new bytes are never mixed."""
 
 
 class CorruptData(DatafeedError, ValueError):

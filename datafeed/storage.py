@@ -13,6 +13,7 @@ from typing_extensions import Buffer
 
 from datafeed.errors import ConfigError, OutputError, ShardMissing, TruncatedShard
 from datafeed.localstore import LocalStore
+from datafeed.s3store import S3Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,18 +128,21 @@ def open_store(url: str | os.PathLike[str], storage_options: Mapping[str, object
     """Open the store at a path or URL; nothing needs to exist there yet.
 
     Args:
-        url: A local path, `file://`, `memory://`, or any URL that fsspec knows.
-        storage_options: Passed to the fsspec file system.
+        url: A local path, `file://`, `s3://`, `memory://`, or any URL that fsspec knows.
+        storage_options: Passed to the fsspec file system; of S3, read as s3fs reads them.
 
     Returns:
         The store.
 
     Raises:
-        ConfigError: No file system serves this URL, or options are given for a local path.
+        ConfigError: No file system serves this URL, or options are given that have no effect.
+        MissingExtra: The URL is one of S3, and its client is not installed.
     """
     path = local_path(url)
     if path is None:
-        return FsspecStore(os.fspath(url), storage_options)
+        text = os.fspath(url)
+        s3 = text.startswith(("s3://", "s3a://")) and "::" not in text
+        return S3Store(text, storage_options) if s3 else FsspecStore(text, storage_options)
     if storage_options:
         raise ConfigError(f"storage_options {sorted(storage_options)} have no effect on the local path {path!r}")
     return LocalStore(path)
