@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from datafeed._native import Block, Decoder, crc32c
@@ -54,21 +54,25 @@ class BlockReader:
         store: Where the dataset is.
         manifest: Its manifest.
         index: Its block index.
+
+    Attributes:
+        store: As given, like `manifest` and `index`.
+        names: The shards' names.
+        take: Lends the memory of blocks.
     """
 
     def __init__(self, store: Store, manifest: Manifest, index: BlockIndex) -> None:
-        self._store = store
-        self._manifest = manifest
-        self._index = index
-        self._buffers = BufferPool(manifest.header.block_size)
+        self.store = store
+        self.manifest = manifest
+        self.index = index
+        self.take = BufferPool(manifest.header.block_size).take
         self._decoder = Decoder(index.offset, index.stored, index.raw, index.records, index.checksum)
-        self._names = [shard.name for shard in manifest.shards]
+        self.names = [shard.name for shard in manifest.shards]
         # Whatever only behaves like a LocalStore is asked for its bytes.
         self._files = store if type(store) is LocalStore and manifest.codec == "zstd" else None
-        self._once: Callable[[int, int], list[Block]] = self._frames if manifest.codec == "zstd" else self._plain
 
     def __reduce__(self) -> tuple[type[BlockReader], tuple[Store, Manifest, BlockIndex]]:
-        return BlockReader, (self._store, self._manifest, self._index)
+        return BlockReader, (self.store, self.manifest, self.index)
 
     def read(self, block: int) -> Block:
         """Read one block; see `read_run`."""
@@ -89,15 +93,16 @@ class BlockReader:
         blocks = None
         if self._files is not None:
             for start, stop in runs:
-                self._check_run(start, stop)
+                self.check_run(start, stop)
             with suppress(ShardMissing):  # which read_run explains
-                files = [self._files.open(self._names[self._index.shard[start]]) for start, _ in runs]
-                blocks = self._decoder.read(runs, [file.fd for file in files], self._buffers.take)
+                files = [self._files.open(self.names[self.index.shard[start]]) for start, _ in runs]
+                blocks = self._decoder.read(runs, [file.fd for file in files], self.take)
         return [block for run in runs for block in self.read_run(*run)] if blocks is None else blocks
 
-    def _check_run(self, start: int, stop: int) -> None:
-        if not 0 <= start < stop <= len(self._index) or self._index.shard[start] != self._index.shard[stop - 1]:
-            raise ValueError(f"blocks {start} to {stop} of {len(self._index)} are not a run inside one shard")
+    def check_run(self, start: int, stop: int) -> None:
+        """Raise ValueError where blocks are no run inside one shard."""
+        if not 0 <= start < stop <= len(self.index) or self.index.shard[start] != self.index.shard[stop - 1]:
+            raise ValueError(f"blocks {start} to {stop} of {len(self.index)} are not a run inside one shard")
 
     def read_run(self, start: int, stop: int) -> list[Block]:
         """Read consecutive blocks of one shard with one ranged read; wrong bytes are read a second time.
@@ -116,7 +121,7 @@ class BlockReader:
                 IndexMismatch.
             ShardMissing: The shard is gone.
         """
-        self._check_run(start, stop)
+        self.check_run(start, stop)
         try:
             try:
                 return self._once(start, stop)
@@ -128,20 +133,40 @@ class BlockReader:
                 raise
             raise explained from exc
         except ShardMissing as exc:
-            url = self._store.url
+            url = self.store.url
             raise ShardMissing(f"{exc}, which {url}/{MANIFEST_NAME} names: put it back; {_all_damage(url)}") from exc
 
-    def _frames(self, start: int, stop: int) -> list[Block]:
-        index = self._index
-        offset = int(index.offset[start])
-        data = _scratch.take(int(index.offset[stop - 1]) + int(index.stored[stop - 1]) - offset)
-        self._store.read_into(self._names[index.shard[start]], offset, data)
-        blocks = self._decoder.decode(data, start, stop, self._buffers.take)
+    def span(self, start: int, stop: int) -> tuple[int, int]:
+        """Return the first byte of a run of blocks in its shard, and its stored bytes."""
+        offset = int(self.index.offset[start])
+        return offset, int(self.index.offset[stop - 1]) + int(self.index.stored[stop - 1]) - offset
+
+    def _once(self, start: int, stop: int) -> list[Block]:
+        offset, nbytes = self.span(start, stop)
+        # Blocks that are not compressed keep the bytes that were read.
+        data = _scratch.take(nbytes) if self.manifest.codec == "zstd" else memoryview(bytearray(nbytes))
+        self.store.read_into(self.names[self.index.shard[start]], offset, data)
+        return self.decode(data, start, stop)
+
+    def decode(self, data: memoryview, start: int, stop: int) -> list[Block]:
+        """Turn the stored bytes of a run into its blocks, each verified.
+
+        Args:
+            data: The stored bytes; with codec "none" the blocks keep them.
+            start: The first block.
+            stop: The block behind the last.
+
+        Raises:
+            CorruptData: They are not those that the index names; with `block` and `offset`.
+        """
+        if self.manifest.codec == "none":
+            return self._plain(data, start, stop)
+        blocks = self._decoder.decode(data, start, stop, self.take)
         return self._each_frame(data, start, stop) if blocks is None else blocks
 
     def _each_frame(self, data: memoryview, start: int, stop: int) -> list[Block]:
         """Decode frame by frame, which says what is wrong with which: where there is no decoder, or it gave up."""
-        index = self._index
+        index = self.index
         blocks: list[Block] = []
         position = 0
         try:
@@ -154,7 +179,7 @@ class BlockReader:
             ):
                 frame = data[position : position + nbytes]
                 check_place(frame, raw, checksum)
-                into = self._buffers.take(raw)
+                into = self.take(raw)
                 decompress_into(frame, into)
                 blocks.append(Block(into, records))
                 position += nbytes
@@ -163,11 +188,8 @@ class BlockReader:
             raise _placed(exc, self._in_shard(start + len(blocks)), at) from exc
         return blocks
 
-    def _plain(self, start: int, stop: int) -> list[Block]:
-        index = self._index
-        offset = int(index.offset[start])
-        end = int(index.offset[stop - 1] + index.stored[stop - 1])
-        data = memoryview(self._store.read_range(self._names[index.shard[start]], offset, end))
+    def _plain(self, data: memoryview, start: int, stop: int) -> list[Block]:
+        index = self.index
         blocks: list[Block] = []
         position = 0
         try:
@@ -181,24 +203,24 @@ class BlockReader:
                 blocks.append(_plain_block(part, records, checksum))
                 position += raw
         except CorruptData as exc:
-            raise _placed(exc, self._in_shard(start + len(blocks)), offset + position) from exc
+            raise _placed(exc, self._in_shard(start + len(blocks)), int(index.offset[start]) + position) from exc
         return blocks
 
     def _in_shard(self, block: int) -> int:
-        first: int = self._index.shard.searchsorted(self._index.shard[block]).item()
+        first: int = self.index.shard.searchsorted(self.index.shard[block]).item()
         return block - first
 
     def _explained(self, exc: CorruptData, start: int) -> CorruptData:
-        number = int(self._index.shard[start])
-        exc.shard = self._names[number]
+        number = int(self.index.shard[start])
+        exc.shard = self.names[number]
         if exc.block < 0 and isinstance(exc, TruncatedShard):
-            ends = self._index.offset[start:] + self._index.stored[start:]
-            mine = self._index.shard[start:] == number
+            ends = self.index.offset[start:] + self.index.stored[start:]
+            mine = self.index.shard[start:] == number
             exc.block = self._in_shard(start) + int((ends[mine] <= exc.offset).sum())
-        explained = diagnose(self._store, self._manifest, self._index, number, exc)
-        explained.dataset = self._store.url
+        explained = diagnose(self.store, self.manifest, self.index, number, exc)
+        explained.dataset = self.store.url
         if not isinstance(explained, (StaleIndex, IndexMismatch)):  # these say what to do
-            explained.reason += f"; {_all_damage(self._store.url)}"
+            explained.reason += f"; {_all_damage(self.store.url)}"
         return explained
 
 
