@@ -106,7 +106,7 @@ class Loader(DataLoader[Batch]):
     """
 
     _feed: Feed  # over a converted dataset
-    __class_getitem__ = classmethod(GenericAlias)  # torch's can be subscripted
+    __class_getitem__ = classmethod(GenericAlias)  # type: ignore[var-annotated]  # torch's can be subscripted
 
     def __init__(  # noqa: PLR0913  (torch's signature, then ours)
         self,
