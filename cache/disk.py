@@ -133,6 +133,18 @@ class DiskTier:
         """
         self._tried(self._reads, self._read_wrong, key, file, reason)
 
+    def read_into(self, file: Descriptor, into: memoryview, offset: int) -> int:
+        """Read from an open entry; return how many bytes there were.
+
+        Raises:
+            OSError: The volume fails.
+        """
+        return self._files.read_into(file, into, offset)
+
+    def discard(self, key: ExtentKey) -> None:
+        """Delete an extent, if it is kept."""
+        self._tried(self._writes, lambda: self._open().drop(key))
+
     @contextmanager
     def alone(self, key: ExtentKey, timeout_s: float) -> Iterator[None]:
         """Hold an extent's lock among processes, so that one of them fetches it; without it, where that fails.

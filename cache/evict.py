@@ -147,7 +147,7 @@ class Victims:
 
     def _victims(self, usage: Usage, key: ExtentKey, limit: int) -> Iterator[Listed]:
         """Give entries that may go, in turn; the directory is listed once at the most."""
-        live = {} if self._policy == "lru" else self._sessions.live()
+        live = {} if self._policy == "lru" else {key.dataset: None, **self._sessions.live()}
         giving = giving_way(key.dataset, key.file_nbytes, usage.used, live, limit)
         filled = False
         while self._queue or not filled:

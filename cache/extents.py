@@ -1,0 +1,67 @@
+"""Know the extents of a dataset: where they lie, and what their keys are."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from datafeed._native import crc32c
+from datafeed.cache.entry import ExtentKey
+from datafeed.errors import CorruptFrame
+from datafeed.reader import BlockReader, check_place
+
+
+class Extents:
+    """Hold the extents of a dataset. Immutable.
+
+    Args:
+        blocks: What reads the dataset.
+    """
+
+    def __init__(self, blocks: BlockReader) -> None:
+        index = blocks.index
+        self._blocks = blocks
+        self.bounds: npt.NDArray[np.int64] = index.extents
+        ends = np.concatenate(([0], np.cumsum(index.raw)))
+        self.raw: npt.NDArray[np.int64] = np.diff(ends[self.bounds])
+        stored = np.concatenate(([0], np.cumsum(index.stored)))
+        self.stored: npt.NDArray[np.int64] = np.diff(stored[self.bounds])
+        self.largest = int(self.stored.max(initial=0))
+        self.nbytes = int(self.stored.sum())
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def of(self, block: int) -> int:
+        """Return the extent of a block."""
+        return int(self.bounds.searchsorted(block, side="right")) - 1
+
+    def blocks(self, extent: int) -> tuple[int, int]:
+        """Return the first block of an extent, and the one behind its last."""
+        return int(self.bounds[extent]), int(self.bounds[extent + 1])
+
+    def key(self, extent: int) -> ExtentKey:
+        """Return the name of an extent."""
+        start, stop = self.blocks(extent)
+        manifest = self._blocks.manifest
+        shard = manifest.shards[int(self._blocks.index.shard[start])]
+        offset, nbytes = self._blocks.span(start, stop)
+        return ExtentKey(manifest.dataset_id, shard.sha256, extent, offset, nbytes)
+
+    def check(self, extent: int, data: memoryview) -> None:
+        """Check that each block stands where it should; what it holds is checked when it is decoded.
+
+        Raises:
+            CorruptData: One does not.
+        """
+        index = self._blocks.index
+        plain = self._blocks.manifest.codec == "none"
+        start, stop = self.blocks(extent)
+        position = 0
+        for block in range(start, stop):
+            part = data[position : position + int(index.stored[block])]
+            if plain and crc32c(part) != int(index.checksum[block]):
+                raise CorruptFrame(f"block {block} is not the one that was indexed")
+            if not plain:
+                check_place(part, int(index.raw[block]), int(index.checksum[block]))
+            position += part.nbytes

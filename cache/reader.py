@@ -1,0 +1,354 @@
+"""Read blocks through the tiers of a cache."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from datafeed._native import Block, Decoder
+from datafeed.cache.config import Cache
+from datafeed.cache.entry import HEADER_NBYTES
+from datafeed.cache.extents import Extents
+from datafeed.cache.staging import Demand, Fetches, Staged, Staging
+from datafeed.cache.stats import TierStats, sum_up
+from datafeed.cache.tiers import Tiers
+from datafeed.errors import CorruptData, ShardMissing
+from datafeed.localstore import LocalStore
+from datafeed.reader import BlockReader
+
+_FAR_EXTENTS = 64  # due soon: at 2 MiB each and 120 ms a GET, enough for 1 GB/s
+_STAGED_EXTENTS = 160  # those, and one for each of twice the default lanes whose window ends inside an extent
+_FAR_RECORDS = 2**20  # planned ahead: 8 MB
+_MOST_STEPS = 4  # planned at a time: the first batches must not wait for the plan of later ones
+
+Run = tuple[int, int]
+
+
+class Due(Protocol):
+    """Be a step of a schedule."""
+
+    @property
+    def loads(self) -> tuple[Run, ...]:
+        """The runs of blocks that it is the first to need."""
+        ...
+
+    @property
+    def rows(self) -> npt.NDArray[np.int32]:
+        """The rows of its records."""
+        ...
+
+
+S = TypeVar("S", bound=Due)
+
+
+class _State:
+    """Hold what one process reads through."""
+
+    def __init__(self, blocks: BlockReader, cache: Cache) -> None:
+        self.pid = os.getpid()
+        self.blocks = blocks
+        self.extents = Extents(blocks)
+        local = isinstance(blocks.store, LocalStore)
+        limit = min(_STAGED_EXTENTS * self.extents.largest, self.extents.nbytes)
+        staged = not local or cache.nvme is not None or cache.ebs is not None
+        self.tiers = Tiers(cache, blocks, self.extents, limit if staged else 0)
+        self.served: dict[str, list[int]] = {}
+        self.lock = threading.Lock()
+        # A local dataset without disk tiers is read where it lies.
+        self.staging = Staging(blocks, self.extents, self.tiers, limit) if not local or self.tiers.disks else None
+        self.decoder = self._decoder() if blocks.manifest.codec == "zstd" else None
+
+    def _decoder(self) -> Decoder:
+        """Return what decodes from entries, in which an extent's blocks begin behind the header."""
+        index = self.blocks.index
+        counts = np.diff(self.extents.bounds)
+        first = np.repeat(index.offset[self.extents.bounds[:-1]], counts)
+        offset = np.ascontiguousarray(index.offset - first + HEADER_NBYTES)
+        return Decoder(offset, index.stored, index.raw, index.records, index.checksum)
+
+    def serve(self, name: str, blocks: Sequence[Block]) -> None:
+        with self.lock:
+            counts = self.served.setdefault(name, [0, 0])
+            counts[0] += len(blocks)
+            counts[1] += sum(block.nbytes for block in blocks)
+
+
+class TieredReader:
+    """Read blocks through tiers. Safe to share between threads, to pickle, and to use in a forked child.
+
+    Args:
+        blocks: What reads the dataset without them.
+        cache: The tiers.
+
+    Raises:
+        ConfigError: At the first use, a budget is too small or a directory is not there.
+    """
+
+    def __init__(self, blocks: BlockReader, cache: Cache) -> None:
+        self._blocks = blocks
+        self._cache = cache
+        self._pid = -1
+        self._made: _State | None = None
+        self._making = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[TieredReader], tuple[BlockReader, Cache]]:
+        return TieredReader, (self._blocks, self._cache)
+
+    def open(self) -> None:
+        """Open the tiers; the first read does it, too.
+
+        Raises:
+            ConfigError: A budget is too small, or a directory is not there.
+        """
+        self._state()
+
+    def read(self, block: int) -> Block:
+        """Read one block; see `BlockReader.read_run`."""
+        return self.read_runs([(block, block + 1)])[0]
+
+    def read_run(self, start: int, stop: int) -> list[Block]:
+        """Read consecutive blocks of one shard; see `BlockReader.read_run`."""
+        self._blocks.check_run(start, stop)
+        bounds = self._state().extents.bounds
+        inside = bounds[(bounds > start) & (bounds < stop)].tolist()
+        return self.read_runs(list(zip([start, *inside], [*inside, stop], strict=True)))
+
+    def read_runs(self, runs: Sequence[Run], demand: Demand | None = None) -> list[Block]:
+        """Read several runs, each inside one extent; see `BlockReader.read_runs`.
+
+        Args:
+            runs: The runs.
+            demand: The epoch that needs them.
+        """
+        state = self._state()
+        found = [self._held(state, start, stop) for start, stop in runs]
+        missing = [number for number, blocks in enumerate(found) if blocks is None]
+        if missing and state.staging is None:
+            self._load_in_place(state, runs, found, missing)
+        elif missing:
+            self._load_staged(state, runs, found, missing)
+        if state.staging is not None:
+            for start, stop in runs:
+                state.staging.loaded(demand, state.extents.of(start), stop - start)
+        return [block for blocks in found for block in blocks or ()]
+
+    def ahead(self, steps: Iterator[S], left: npt.NDArray[np.int32] | None) -> Ahead[S]:
+        """Read what an epoch needs, ahead of it.
+
+        Args:
+            steps: Its schedule.
+            left: By block, how often it will be needed, 0 for not at all; None where blocks are returned to.
+        """
+        return Ahead(self, self._state(), steps, left)
+
+    def need(self, needed: npt.NDArray[np.int32] | None) -> None:
+        """Say which blocks the coming epochs need, so that others leave them on the disks.
+
+        Args:
+            needed: By block, 0 for not at all; None for all.
+        """
+        state = self._state()
+        by_extent = None if needed is None else _by_extent(state, needed) > 0
+        for disk in state.tiers.disks:
+            disk.read_by(self._blocks.manifest.dataset_id, by_extent)
+
+    def stats(self) -> tuple[TierStats, ...]:
+        """Return what this process did with each tier so far, the fastest first, the store last."""
+        state = self._state()
+        with state.lock:
+            served = {name: (counts[0], counts[1]) for name, counts in state.served.items()}
+        return sum_up(state.tiers, served, Fetches() if state.staging is None else state.staging.fetches)
+
+    def close(self) -> None:
+        """Leave the tiers; what is read later opens them again."""
+        made, self._made = self._made, None
+        if made is not None and made.pid == os.getpid():
+            made.tiers.close()
+
+    def _state(self) -> _State:
+        state = self._made
+        if state is None or state.pid != os.getpid():
+            if self._pid != os.getpid():  # a lock that another thread held while this process was forked
+                self._pid, self._making = os.getpid(), threading.Lock()
+            with self._making:
+                state = self._made
+                if state is None or state.pid != os.getpid():
+                    state = self._made = _State(self._blocks, self._cache)
+        return state
+
+    def _held(self, state: _State, start: int, stop: int) -> list[Block] | None:
+        host = state.tiers.host
+        if host is None:
+            return None
+        blocks = host.get(start, stop, state.extents.of(start))
+        if blocks is not None:
+            state.serve("host", blocks)
+        return blocks
+
+    def _load_in_place(
+        self, state: _State, runs: Sequence[Run], found: list[list[Block] | None], missing: Sequence[int]
+    ) -> None:
+        """Load runs of a local dataset from where it lies, in one go."""
+        blocks = iter(self._blocks.read_runs([runs[number] for number in missing]))
+        for number in missing:
+            start, stop = runs[number]
+            part = found[number] = list(itertools.islice(blocks, stop - start))
+            if state.tiers.host is not None:
+                extent = state.extents.of(start)
+                state.tiers.host.admit(extent, int(state.extents.raw[extent]), copied=False)
+            self._keep(state, "store", start, part)
+
+    def _load_staged(
+        self, state: _State, runs: Sequence[Run], found: list[list[Block] | None], missing: Sequence[int]
+    ) -> None:
+        """Load runs from staged extents: from those in memory one by one, from entries in one go."""
+        files: list[tuple[int, Staged]] = []
+        for number in missing:
+            staged = self._staged(state, state.extents.of(runs[number][0]))
+            if staged is not None and staged.data is None and state.decoder is not None:
+                files.append((number, staged))
+            else:
+                found[number] = self._load(state, *runs[number])
+        if files:
+            self._load_files(state, runs, found, files)
+
+    def _staged(self, state: _State, extent: int) -> Staged | None:
+        """Return an extent; None where it is to be read without staging, which also says what is wrong with it."""
+        if state.staging is None:
+            return None
+        try:
+            return state.staging.get(extent)
+        except (CorruptData, ShardMissing):
+            return None
+
+    def _load_files(
+        self, state: _State, runs: Sequence[Run], found: list[list[Block] | None], files: list[tuple[int, Staged]]
+    ) -> None:
+        """Load runs from entries in one go, without the GIL; one by one where something is wrong."""
+        assert state.decoder is not None
+        wanted = [runs[number] for number, _ in files]
+        places = [staged.found for _, staged in files if staged.found is not None]
+        blocks = state.decoder.read(wanted, [place.file.fd for place in places], self._blocks.take)
+        done = 0
+        for (start, stop), (number, _), place in zip(wanted, files, places, strict=True):
+            if blocks is None:
+                found[number] = self._load(state, start, stop)
+                continue
+            part = found[number] = blocks[done : done + stop - start]
+            done += stop - start
+            self._keep(state, place.tier.name, start, part)
+
+    def _load(self, state: _State, start: int, stop: int) -> list[Block]:
+        """Load one run: from an entry, or from the store; wrong bytes are fetched again."""
+        extent = state.extents.of(start)
+        for _ in range(2):
+            staged = self._staged(state, extent)
+            if staged is None or state.staging is None:
+                break
+            try:
+                blocks = self._decode(state, staged, start, stop)
+            except (CorruptData, OSError) as exc:
+                state.staging.forget(staged)
+                key = state.extents.key(extent)
+                if staged.found is not None:
+                    staged.found.tier.read_wrong(key, staged.found.file, str(exc))
+                else:
+                    state.tiers.discard(key)
+                continue
+            name = "store" if staged.found is None else staged.found.tier.name
+            self._keep(state, name, start, blocks)
+            return blocks
+        blocks = self._blocks.read_run(start, stop)
+        self._keep(state, "store", start, blocks)
+        return blocks
+
+    def _decode(self, state: _State, staged: Staged, start: int, stop: int) -> list[Block]:
+        first = state.extents.blocks(staged.extent)[0]
+        offset, nbytes = self._blocks.span(start, stop)
+        begin = offset - self._blocks.span(first, first + 1)[0]
+        if staged.data is not None:
+            return self._blocks.decode(staged.data[begin : begin + nbytes], start, stop)
+        assert staged.found is not None
+        data = memoryview(bytearray(nbytes))
+        if staged.found.tier.read_into(staged.found.file, data, HEADER_NBYTES + begin) != nbytes:
+            raise OSError("the entry ended early")
+        return self._blocks.decode(data, start, stop)
+
+    def _keep(self, state: _State, name: str, start: int, blocks: Sequence[Block]) -> None:
+        state.serve(name, blocks)
+        if state.tiers.host is not None:
+            state.tiers.host.put(state.extents.of(start), start, blocks)
+
+
+class Ahead(Generic[S]):
+    """Read one epoch, whose schedule is planned far ahead of those who decode.
+
+    Args:
+        reader: What reads.
+        state: Its tiers.
+        steps: The schedule.
+        left: As in `TieredReader.ahead`.
+    """
+
+    def __init__(
+        self, reader: TieredReader, state: _State, steps: Iterator[S], left: npt.NDArray[np.int32] | None
+    ) -> None:
+        self._reader = reader
+        self._state = state
+        self._before = reader.stats()
+        self._demand = Demand(None if left is None else _by_extent(state, left))
+        self.steps: Iterator[S] = steps
+        self.close = lambda: None
+        if state.staging is not None:
+            state.staging.begin(self._demand)
+            self.close = weakref.finalize(self, _end, os.getpid(), state.staging, self._demand)
+            self.steps = _planned(state.staging, self._demand, steps)
+
+    def read_runs(self, runs: Sequence[Run]) -> list[Block]:
+        """Read several runs; see `TieredReader.read_runs`."""
+        return self._reader.read_runs(runs, self._demand)
+
+    def stats(self) -> tuple[TierStats, ...]:
+        """Return what the process did with each tier since the epoch began."""
+        return tuple(now.since(before) for now, before in zip(self._reader.stats(), self._before, strict=True))
+
+
+def _planned(staging: Staging, demand: Demand, steps: Iterator[S]) -> Iterator[S]:
+    """Give the steps of a schedule, some while after what they load was announced."""
+    held: deque[S] = deque()
+    records, most = 0, 1
+    while True:
+        for step in itertools.islice(steps, 0 if _is_enough(demand, records) else most):
+            staging.announce(demand, step.loads)
+            held.append(step)
+            records += len(step.rows)
+        if not held:
+            return
+        most = _MOST_STEPS
+        records -= len(held[0].rows)
+        yield held.popleft()
+
+
+def _is_enough(demand: Demand, records: int) -> bool:
+    return records >= _FAR_RECORDS or (records > 0 and len(demand.pending) >= _FAR_EXTENTS)
+
+
+def _by_extent(state: _State, blocks: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """Count, by extent, the blocks that are needed."""
+    ends = np.concatenate(([0], np.cumsum(blocks > 0, dtype=np.int64)))
+    counted: npt.NDArray[np.int64] = np.diff(ends[state.extents.bounds])
+    return counted
+
+
+def _end(pid: int, staging: Staging, demand: Demand) -> None:
+    """End in the process that began: a forked child has no threads to end, but maybe a lock held."""
+    if os.getpid() == pid:
+        staging.end(demand)
