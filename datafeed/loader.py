@@ -13,6 +13,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data import Dataset as TorchDataset
 
+from datafeed.cache.config import Cache
 from datafeed.dataset import Dataset
 from datafeed.errors import ConfigError
 from datafeed.feed import Feed
@@ -98,6 +99,7 @@ class Loader(DataLoader[Batch]):
             there may be some: on several ranks, unless `pad` is False or `drop_last` True.
         on_sigterm: A local file. SIGTERM writes the state to it, as of the last batch handed out, before it does what
             it did without.
+        cache: The tiers between the dataset's store and this loader; see `datafeed.Cache`.
 
     Raises:
         ConfigError: An argument is out of range, or cannot be honoured over this dataset.
@@ -143,6 +145,7 @@ class Loader(DataLoader[Batch]):
         pad: bool = True,
         mask: bool | None = None,
         on_sigterm: str | Path | None = None,
+        cache: Cache | None = None,
     ) -> None:
         given = dict(locals())
         self._over_torch: OverTorch | None = None
@@ -173,7 +176,7 @@ class Loader(DataLoader[Batch]):
             mask=mask,
             on_sigterm=None if on_sigterm is None else Path(on_sigterm).absolute(),
         )
-        opened = dataset if isinstance(dataset, Dataset) else Dataset(dataset, storage_options)
+        opened = dataset if isinstance(dataset, Dataset) else Dataset(dataset, storage_options, cache)
         super().__init__(_Facade(opened), batch_size=options.batch_size, drop_last=drop_last)
         self._feed = Feed(opened, options)
         # Accelerate hands a loader with the first mark back as it is, and keeps the state of one with the second.
@@ -183,11 +186,12 @@ class Loader(DataLoader[Batch]):
     @property
     def batch_size(self) -> int | None:
         """Samples a batch; over a converted dataset, of this rank."""
-        return self._feed.batch_size() if "_feed" in vars(self) else self._batch_size
+        own = vars(self)  # where Lightning looks for it, to make a loader again
+        return self._feed.batch_size() if "_feed" in own else own["batch_size"]
 
     @batch_size.setter
     def batch_size(self, batch_size: int | None) -> None:
-        self._batch_size = batch_size
+        vars(self)["batch_size"] = batch_size
 
     def __len__(self) -> int:
         return len(self._feed) if self._over_torch is None else super().__len__()
@@ -239,7 +243,7 @@ class Loader(DataLoader[Batch]):
 _OURS: dict[str, object] = {
     "seed": 0, "transform": None, "image": None, "columns": None, "device": None, "lanes": None, "window": "512MB",
     "storage_options": None, "rank": None, "world_size": None, "replicas": 1, "global_batch_size": None, "pad": True,
-    "mask": None, "on_sigterm": None,
+    "mask": None, "on_sigterm": None, "cache": None,
 }  # fmt: skip
 
 
@@ -276,6 +280,10 @@ def _check_converted(given: Mapping[str, object]) -> None:
         raise ConfigError("batch_size=None cannot be honoured over a converted dataset: use batch_size=1")
     if given["storage_options"] is not None and isinstance(given["dataset"], Dataset):
         raise ConfigError("storage_options= belongs to Dataset(url, storage_options), which is open already")
+    if given["cache"] is not None and isinstance(given["dataset"], Dataset):
+        raise ConfigError("cache= belongs to Dataset(url, cache=cache), which is open already")
+    if not isinstance(given["cache"], (Cache, type(None))):
+        raise ConfigError(f"cache must be a datafeed.Cache, found {given['cache']!r:.100}")
     if given["num_workers"] == 0 and (given["prefetch_factor"] is not None or given["timeout"] != 0):
         name = "timeout" if given["prefetch_factor"] is None else "prefetch_factor"
         raise ConfigError(f"{name}= needs num_workers of at least 1: the caller's own thread makes nothing ahead")
