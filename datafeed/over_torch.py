@@ -24,7 +24,6 @@ from datafeed.stats import LoaderStats
 from datafeed.torch_iterators import _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 from datafeed.torch_progress import Progress
 from datafeed.torch_state import Point, is_count, read_state, write_state
-from datafeed.work import Counters
 
 
 class OverTorch:
@@ -115,7 +114,7 @@ class OverTorch:
 
     def stats(self) -> LoaderStats:
         """Return the figures of the newest iterator; zeros before the first."""
-        return LoaderStats() if self._measured is None else self._measured.meter.stats(Counters())
+        return LoaderStats() if self._measured is None else self._measured.stats()
 
     def _open(self, loader: AnyLoader, iterate: Callable[[], Iterator[Any]], point: Point) -> Any:
         self._opening = progress = Progress(loader, point, self._device)
@@ -132,7 +131,7 @@ class OverTorch:
         """Return an iterator over the rest of an epoch; None where nothing is left of it."""
         set_sampler_states(loader, point.samplers or [])
         if loader.num_workers == 0 and point.dataset is not None and point.dataset[0] is not None:
-            loader.dataset.load_state_dict(point.dataset[0])  # type: ignore[attr-defined]
+            loader.dataset.load_state_dict(point.dataset[0]["state"])  # type: ignore[attr-defined]
         with randomness.borrowed(generators(loader), point.before or []):
             iterator = self._open(loader, iterate, point)
             iterator.resume(point)

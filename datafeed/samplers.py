@@ -49,9 +49,7 @@ def samplers(loader: AnyLoader) -> list[Any]:
 
 def generators(loader: AnyLoader) -> list[Generator]:
     """Return the random generators that an epoch's order, and its workers' seeds, are drawn from."""
-    found: list[Generator] = []
-    if loader.generator is not None:
-        found.append(loader.generator)
+    found: list[Generator] = own_generators(loader)
     for sampler in samplers(loader):
         found += own_generators(sampler)
         if type(sampler) in _DRAWING:

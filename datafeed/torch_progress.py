@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from operator import length_hint
 from typing import Any
 
 import torch
@@ -14,9 +15,9 @@ from datafeed import randomness
 from datafeed.errors import StateMismatch
 from datafeed.moving import moved
 from datafeed.samplers import AnyLoader, checksum, comparable, generators, iterable, sampler_states, stateful
-from datafeed.stats import Meter
+from datafeed.stats import LoaderStats
 from datafeed.torch_state import Point
-from datafeed.torch_workers import saved
+from datafeed.torch_workers import DatasetState, WithState, saved
 
 
 class Progress:
@@ -32,19 +33,21 @@ class Progress:
         ended: Whether the iterator came to its end.
         exhausted: Whether `point`, which was loaded, is the end of its epoch.
         turn: The worker that is asked first.
-        states: What gives the state of an iterable dataset, of each worker.
+        loaded: What an iterable dataset begins with, in each worker.
+        states: What it said of itself since.
     """
 
     def __init__(self, loader: AnyLoader, point: Point, device: torch.device | None) -> None:
         self.begun = self.ended = self.exhausted = False
         self.turn = point.turn
-        self.states: list[Callable[[], Any]] = [
-            partial(copy.copy, value) for value in point.dataset or [None] * max(1, loader.num_workers)
-        ]
-        self.meter = Meter()
+        self.loaded: list[DatasetState | None] = point.dataset or [None] * max(1, loader.num_workers)
+        self.states: list[DatasetState | WithState | None] = list(self.loaded)
         self.generators = generators(loader)
         self.numbers: Iterator[int] = itertools.chain(point.missing, itertools.count(point.batches))
         self._point, self._device = point, device
+        self._started = self._turned = time.perf_counter()
+        self._wait_s = self._first_batch_s = 0.0
+        self._samples = 0
         self._batches, self._missing = point.batches, list(point.missing)
         self._last: object = None
         self._made: list[object] | None = None
@@ -77,29 +80,53 @@ class Progress:
                 randomness.put(generator, packed)
         return indices if self._iterable else self._after(indices)
 
-    def hand_out(self, batch: Any, number: int, index: Any) -> Any:
+    def hand_out(self, batch: Any, number: int, index: Any, asked: float) -> Any:
         """Count a batch, and return it where it belongs.
 
         Args:
             batch: The batch.
             number: Its number in the epoch, one of `numbers`.
             index: What the samplers gave for it.
+            asked: When the caller asked for it, on the clock of `time.perf_counter`.
         """
-        if self._iterable:
+        if number == self._batches or self._iterable:
             self._batches += 1
-        elif number >= self._batches:
-            if number > self._batches:
-                self._missing += range(self._batches, number)
-            self._batches = number + 1
             self._last = index
         else:
-            self._missing.remove(number)
-        self.meter.count(_samples(batch, self._most) if self._iterable else len(index) if self._batched else 1)
-        return batch if self._device is None else moved(batch, self._device)
+            self._out_of_order(number, index)
+        self._samples += (
+            _samples(batch, self._most) if self._iterable else length_hint(index, 1) if self._batched else 1
+        )
+        if self._device is not None:
+            batch = moved(batch, self._device)
+        self._turned = now = time.perf_counter()
+        if self._first_batch_s:
+            self._wait_s += now - asked
+        else:
+            self._wait_s = self._first_batch_s = now - self._started
+        return batch
 
-    def note_worker(self, worker: int, state: bytes) -> None:
+    def _out_of_order(self, number: int, index: Any) -> None:
+        if number > self._batches:
+            self._missing += range(self._batches, number)
+            self._batches, self._last = number + 1, index
+        else:
+            self._missing.remove(number)
+
+    def stats(self) -> LoaderStats:
+        """Return the figures of what was handed out."""
+        before = self._point.batches - len(self._point.missing)
+        return LoaderStats(
+            samples=self._samples,
+            batches=self._batches - len(self._missing) - before,
+            wait_s=self._wait_s,
+            step_s=self._turned - self._started - self._wait_s,
+            first_batch_s=self._first_batch_s,
+        )
+
+    def note_worker(self, worker: int, sent: WithState) -> None:
         """Note the state of an iterable dataset after the batch that a worker made."""
-        self.states[worker] = partial(saved, state)
+        self.states[worker] = replace(sent, batch=None)
         self.turn = (worker + 1) % len(self.states)
 
     def point(self, loader: AnyLoader) -> Point:
@@ -124,8 +151,11 @@ class Progress:
         if not (self._iterable and stateful(loader.dataset)):
             return None
         if loader.num_workers == 0 and self._batches > self._point.batches:
-            return [loader.dataset.state_dict()]  # type: ignore[attr-defined]
-        return [state() for state in self.states]
+            return [{"state": loader.dataset.state_dict(), "ended": False}]  # type: ignore[attr-defined]
+        return [
+            {"state": saved(one.state), "ended": one.ended} if isinstance(one, WithState) else one
+            for one in self.states
+        ]
 
     def _after(self, indices: Iterator[Any]) -> Iterator[Any]:
         """Pass over what was handed out."""

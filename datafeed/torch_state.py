@@ -24,7 +24,8 @@ class Point:
         before: The random generators, packed, before the epoch's first draw; None for as they are when it begins.
         at_first: The same before the samplers' first draw, where something else drew in between.
         samplers: What each sampler said of itself before the epoch.
-        dataset: What an iterable dataset said of itself after the last batch: one value, or one for each worker.
+        dataset: What an iterable dataset said of itself after the last batch, in each worker: its `state`, and
+            whether it had `ended`; None where no batch came.
         turn: The worker whose batch comes next.
     """
 
@@ -72,7 +73,6 @@ def read_state(loader: AnyLoader, state: object) -> Point:
 
 
 def _identity(loader: AnyLoader) -> dict[str, object]:
-    workers = {"num_workers": loader.num_workers} if iterable(loader) else {}
     return {
         "format": FORMAT,
         "over": "iterable" if iterable(loader) else "map",
@@ -80,7 +80,7 @@ def _identity(loader: AnyLoader) -> dict[str, object]:
         "drop_last": loader.drop_last,
         "samples": length(loader),
         "order": described(loader),
-        **workers,
+        "num_workers": loader.num_workers if iterable(loader) else None,
     }
 
 
@@ -97,8 +97,12 @@ def _check(loader: AnyLoader, point: Point) -> None:
     if point.samplers is not None:
         checked_states(loader, point.samplers)
     workers = max(1, loader.num_workers)
-    if point.dataset is not None and not (_are(point.dataset, lambda _: True) and len(point.dataset) == workers):
+    if point.dataset is not None and not (_are(point.dataset, _is_dataset_state) and len(point.dataset) == workers):
         raise StateMismatch(f"dataset: expected {workers} states in a list, found {point.dataset!r:.60}")
+
+
+def _is_dataset_state(value: object) -> bool:
+    return value is None or (isinstance(value, Mapping) and {"state", "ended"} <= set(value))
 
 
 def _are(value: object, fits: Callable[[Any], bool]) -> bool:

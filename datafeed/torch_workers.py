@@ -7,10 +7,10 @@ import multiprocessing
 import os
 import pickle
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch.utils.data import get_worker_info
 from torch.utils.data._utils.pin_memory import pin_memory
@@ -20,6 +20,9 @@ from datafeed.samplers import AnyLoader, iterable, stateful
 _LOOK_S = 1.0  # a worker that was forked holds its siblings' pipes: their end says nothing, its parent's number does
 
 
+DatasetState: TypeAlias = Mapping[str, Any]  # its `state`, and whether it had `ended`
+
+
 @dataclass(frozen=True, slots=True)
 class WithState:
     """Hold a batch, and what the dataset said of itself after it.
@@ -27,28 +30,29 @@ class WithState:
     Args:
         batch: The batch.
         state: The state, pickled: what cannot be pickled would never arrive, and its batch with it.
+        ended: Whether nothing comes behind the batch.
     """
 
     batch: Any
     state: bytes
+    ended: bool
 
     def pin_memory(self) -> WithState:
         """Return it with the batch in pinned memory."""
-        return WithState(pin_memory(self.batch), self.state)  # type: ignore[no-untyped-call]  # torch's
+        return WithState(pin_memory(self.batch), self.state, self.ended)  # type: ignore[no-untyped-call]  # torch's
 
 
-def with_hooks(loader: AnyLoader, states: Sequence[Callable[[], Any]]) -> AnyLoader:
+def with_hooks(loader: AnyLoader, states: Sequence[DatasetState | None]) -> AnyLoader:
     """Return a copy of a loader for an iterator to start its workers from.
 
     Args:
         loader: The loader.
-        states: What gives the state that the dataset of each worker begins with; None for as it is.
+        states: What the dataset of each worker begins with; None for as it is.
     """
     hooked = copy.copy(loader)
-    begun = [state() for state in states]
-    hooked.worker_init_fn = _Init(loader.worker_init_fn, begun)
+    hooked.worker_init_fn = _Init(loader.worker_init_fn, states)
     if iterable(loader) and stateful(loader.dataset):
-        hooked.collate_fn = _Sending(loader.collate_fn)
+        hooked.collate_fn = _Sending(loader, states)
     return hooked
 
 
@@ -60,7 +64,7 @@ class _Init:
         states: What the dataset of each worker begins with.
     """
 
-    def __init__(self, init: Callable[[int], None] | None, states: Sequence[Any]) -> None:
+    def __init__(self, init: Callable[[int], None] | None, states: Sequence[DatasetState | None]) -> None:
         self._init = init
         self._states = states
 
@@ -68,27 +72,38 @@ class _Init:
         threading.Thread(target=_end_with_parent, args=(os.getppid(),), name="datafeed-parent", daemon=True).start()
         if self._init is not None:
             self._init(worker)
-        if self._states[worker] is not None:
-            get_worker_info().dataset.load_state_dict(self._states[worker])  # type: ignore[union-attr]
+        state = self._states[worker]
+        if state is not None:
+            get_worker_info().dataset.load_state_dict(state["state"])  # type: ignore[union-attr]
 
 
 class _Sending:
     """Collate, and send the state of the worker's dataset along.
 
     Args:
-        collate: The user's function, or torch's.
+        loader: The loader, whose own function collates.
+        states: What the dataset of each worker begins with.
     """
 
-    def __init__(self, collate: Callable[[Any], Any]) -> None:
-        self._collate = collate
+    def __init__(self, loader: AnyLoader, states: Sequence[DatasetState | None]) -> None:
+        self._collate = loader.collate_fn
+        self._full = loader.batch_size or 0
+        self._begin = list(states)
 
     def __call__(self, samples: Any) -> WithState:
+        info = get_worker_info()
+        assert info is not None
+        begin, self._begin[info.id] = self._begin[info.id], None
+        if begin is not None and begin["ended"]:
+            info.dataset.load_state_dict(begin["state"])  # type: ignore[attr-defined]  # for the next epoch
+            raise StopIteration
+        ended = self._full > 0 and len(samples) < self._full
         batch = self._collate(samples)
         try:
-            state = pickle.dumps(get_worker_info().dataset.state_dict())  # type: ignore[union-attr]
+            state = pickle.dumps(info.dataset.state_dict())  # type: ignore[attr-defined]
         except Exception as exc:  # noqa: BLE001  (the batch is right; whoever asks for the state is told)
             state = pickle.dumps(_Failed(repr(exc)))
-        return WithState(batch, state)
+        return WithState(batch, state, ended)
 
 
 def saved(state: bytes) -> Any:
