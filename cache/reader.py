@@ -7,7 +7,8 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -140,25 +141,21 @@ class TieredReader:
                 state.staging.loaded(demand, state.extents.of(start), stop - start)
         return [block for blocks in found for block in blocks or ()]
 
-    def ahead(self, steps: Iterator[S], left: npt.NDArray[np.int32] | None) -> Ahead[S]:
+    def ahead(
+        self, steps: Iterator[S], left: npt.NDArray[np.int32] | None, needed: npt.NDArray[np.int32] | None = None
+    ) -> Ahead[S]:
         """Read what an epoch needs, ahead of it.
 
         Args:
             steps: Its schedule.
             left: By block, how often it will be needed, 0 for not at all; None where blocks are returned to.
-        """
-        return Ahead(self, self._state(), steps, left)
-
-    def need(self, needed: npt.NDArray[np.int32] | None) -> None:
-        """Say which blocks the coming epochs need, so that others leave them on the disks.
-
-        Args:
-            needed: By block, 0 for not at all; None for all.
+            needed: By block, 0 for those that this process needs in no epoch, which others may evict; None for all.
         """
         state = self._state()
         by_extent = None if needed is None else _by_extent(state, needed) > 0
         for disk in state.tiers.disks:
             disk.read_by(self._blocks.manifest.dataset_id, by_extent)
+        return Ahead(self, state, steps, left)
 
     def stats(self) -> tuple[TierStats, ...]:
         """Return what this process did with each tier so far, the fastest first, the store last."""
@@ -166,6 +163,10 @@ class TieredReader:
         with state.lock:
             served = {name: (counts[0], counts[1]) for name, counts in state.served.items()}
         return sum_up(state.tiers, served, Fetches() if state.staging is None else state.staging.fetches)
+
+    def figures(self) -> Callable[[], tuple[TierStats, ...]]:
+        """Return what tells, whenever it is called, what was done with each tier from now on."""
+        return partial(_since, self, self.stats())
 
     def close(self) -> None:
         """Leave the tiers; what is read later opens them again."""
@@ -303,7 +304,6 @@ class Ahead(Generic[S]):
     ) -> None:
         self._reader = reader
         self._state = state
-        self._before = reader.stats()
         self._demand = Demand(None if left is None else _by_extent(state, left))
         self.steps: Iterator[S] = steps
         self.close = lambda: None
@@ -316,9 +316,9 @@ class Ahead(Generic[S]):
         """Read several runs; see `TieredReader.read_runs`."""
         return self._reader.read_runs(runs, self._demand)
 
-    def stats(self) -> tuple[TierStats, ...]:
-        """Return what the process did with each tier since the epoch began."""
-        return tuple(now.since(before) for now, before in zip(self._reader.stats(), self._before, strict=True))
+
+def _since(reader: TieredReader, before: tuple[TierStats, ...]) -> tuple[TierStats, ...]:
+    return tuple(now.since(then) for now, then in zip(reader.stats(), before, strict=True))
 
 
 def _planned(staging: Staging, demand: Demand, steps: Iterator[S]) -> Iterator[S]:

@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from datafeed.cache.config import Cache as Cache
     from datafeed.converters.convert import ConvertOptions as ConvertOptions
     from datafeed.converters.convert import convert as convert
     from datafeed.converters.export import ExportOptions as ExportOptions
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "Cache": "datafeed.cache.config",
     "ConvertOptions": "datafeed.converters.convert",
     "Dataset": "datafeed.dataset",
     "ExportOptions": "datafeed.converters.export",

@@ -14,9 +14,12 @@ import numpy as np
 from datafeed._native import Block, Parser
 from datafeed.batches import Plain, Texts, to_arrays, to_sample
 from datafeed.blockindex import BlockIndex, read_index
+from datafeed.cache.config import Cache
 from datafeed.cache.lru import LRU
+from datafeed.cache.reader import TieredReader
 from datafeed.columns import Array, Column
 from datafeed.errors import SchemaError
+from datafeed.localstore import LocalStore
 from datafeed.manifest import Manifest, read_manifest
 from datafeed.order import Layout
 from datafeed.reader import BlockReader
@@ -42,6 +45,7 @@ class Dataset:
     Args:
         url: The dataset's folder: a path or any fsspec URL.
         storage_options: What fsspec takes for such URLs.
+        cache: The tiers that blocks are read through; None for none but what a Loader holds in flight.
 
     Raises:
         DatasetNotFound: No committed dataset is there.
@@ -49,15 +53,18 @@ class Dataset:
         UnsupportedVersion: It was written by a later release.
     """
 
-    def __init__(self, url: str | Path, storage_options: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, url: str | Path, storage_options: Mapping[str, object] | None = None, cache: Cache | None = None
+    ) -> None:
         self.url = str(url)
+        self.cache = cache
         self._storage_options = storage_options
         self._store = open_store(self.url, storage_options)
         self.manifest: Manifest = read_manifest(self._store)
         self._recent = _Recent()
 
-    def __reduce__(self) -> tuple[type[Dataset], tuple[str, Mapping[str, object] | None]]:
-        return type(self), (self.url, self._storage_options)
+    def __reduce__(self) -> tuple[type[Dataset], tuple[str, Mapping[str, object] | None, Cache | None]]:
+        return type(self), (self.url, self._storage_options, self.cache)
 
     def __len__(self) -> int:
         return self.manifest.records
@@ -82,9 +89,17 @@ class Dataset:
         return read_index(self._store, self.manifest)
 
     @cached_property
-    def reader(self) -> BlockReader:
+    def reader(self) -> BlockReader | TieredReader:
         """What reads and checks blocks."""
-        return BlockReader(self._store, self.manifest, self.index)
+        blocks = BlockReader(self._store, self.manifest, self.index)
+        return blocks if self.cache is None else TieredReader(blocks, self.cache)
+
+    @cached_property
+    def tiered(self) -> TieredReader | None:
+        """What reads an epoch's blocks ahead; None for a local dataset without a cache, which is read in place."""
+        if isinstance(self.reader, TieredReader):
+            return self.reader
+        return None if isinstance(self._store, LocalStore) else TieredReader(self.reader, Cache())
 
     @cached_property
     def layout(self) -> Layout:

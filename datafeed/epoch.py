@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 
+from datafeed._native import Block
+from datafeed.cache.reader import Ahead
+from datafeed.cache.stats import TierStats
 from datafeed.dataset import Dataset
 from datafeed.errors import LoaderClosed
 from datafeed.making import Batch, Maker
@@ -61,10 +64,11 @@ class Progress:
     position: Position
     meter: Meter
     counters: Counters
+    tiers: Callable[[], tuple[TierStats, ...]] = tuple
 
     def stats(self) -> LoaderStats:
         """Return what was handed out so far, and what it took."""
-        return self.meter.stats(self.counters)
+        return self.meter.stats(self.counters, self.tiers())
 
 
 class EpochIterator(Iterator[Batch]):
@@ -92,6 +96,8 @@ class EpochIterator(Iterator[Batch]):
         self._masked = options.masked(plan.cut.share.ranks)
         self._made: deque[tuple[Batch, int]] = deque()
         self.progress = Progress(plan, plan.position(0), Meter(), Counters())
+        if dataset.tiered is not None:
+            self.progress.tiers = dataset.tiered.figures()
         self._start(0, _together(dataset, options, maker, plan.cut.batch_size))
 
     def __next__(self) -> Batch:
@@ -124,6 +130,7 @@ class EpochIterator(Iterator[Batch]):
     def close(self) -> None:
         """End the threads; the iterator gives no more batches."""
         self._close()
+        self._reading.close()
         self._made.clear()
 
     def _begin(self) -> None:
@@ -150,10 +157,11 @@ class EpochIterator(Iterator[Batch]):
         order, span = rank_order(self._plan.spec, dataset.layout, self._plan.epoch, cut, together)
         self._origin = span.start
         rest = Span(min(span.end, span.start + handed * cut.batch_size), span.end, cut.batch_size, together)
+        self._reading = _reading(dataset, options, order, rest)
         self._engine: Engine[list[Batch]] = Engine(
-            _schedule(dataset, options, order, rest),
+            self._reading.steps,
             sum(shard.blocks for shard in dataset.manifest.shards),
-            dataset.reader.read_runs,
+            self._reading.read_runs,
             partial(self._maker.begin, epoch=self._plan.epoch),
             limits,
             self.progress.counters,
@@ -200,6 +208,28 @@ class EpochIterator(Iterator[Batch]):
             name: _map_tensors(lambda tensor: tensor.to(device, non_blocking=True), value)
             for name, value in batch.items()
         }
+
+
+@dataclass(frozen=True, slots=True)
+class _InPlace:
+    """Read an epoch of a local dataset where it lies."""
+
+    steps: Iterator[Step]
+    read_runs: Callable[[Sequence[tuple[int, int]]], list[Block]]
+
+    def close(self) -> None:
+        """Do nothing: nothing is held."""
+
+
+def _reading(dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated, span: Span) -> _InPlace | Ahead[Step]:
+    """Return the steps of an order, and what reads their blocks."""
+    steps = _schedule(dataset, options, order, span)
+    if dataset.tiered is None:
+        return _InPlace(steps, dataset.reader.read_runs)
+    if isinstance(order, FullOrder) or options.mode == "full":
+        return dataset.tiered.ahead(steps, None)
+    needed = order.remaining(0) if options.mode == "window" else None
+    return dataset.tiered.ahead(steps, order.remaining(span.start), needed)
 
 
 def _schedule(dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated, span: Span) -> Iterator[Step]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from datafeed.cache.stats import TierStats
 from datafeed.work import Counters
 
 
@@ -22,6 +23,8 @@ class LoaderStats:
         load_s: Seconds of reading and decompressing, summed over threads.
         gather_s: Seconds of parsing and gathering, summed over threads.
         transform_s: Seconds of decoding images and of transforms, summed over threads.
+        tiers: What this process read from each tier of the cache, the fastest first, the store last; empty for a
+            local dataset without a cache.
     """
 
     samples: int = 0
@@ -33,6 +36,7 @@ class LoaderStats:
     load_s: float = 0.0
     gather_s: float = 0.0
     transform_s: float = 0.0
+    tiers: tuple[TierStats, ...] = ()
 
     @property
     def samples_per_s(self) -> float:
@@ -75,11 +79,12 @@ class Meter:
         self._batches += 1
         self._samples += samples
 
-    def stats(self, counters: Counters) -> LoaderStats:
+    def stats(self, counters: Counters, tiers: tuple[TierStats, ...] = ()) -> LoaderStats:
         """Return the figures.
 
         Args:
             counters: What the threads did meanwhile.
+            tiers: What was read from each tier.
         """
         return LoaderStats(
             samples=self._samples,
@@ -91,4 +96,5 @@ class Meter:
             load_s=counters.load_s,
             gather_s=counters.gather_s,
             transform_s=counters.part_s,
+            tiers=tiers,
         )

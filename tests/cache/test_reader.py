@@ -56,12 +56,12 @@ def runs_of(order: Sequence[int]) -> list[tuple[int, int]]:
 
 def read_all(reader: TieredReader, order: Sequence[int]) -> dict[str, TierStats]:
     """Read an epoch as the engine does, and check each block; return what came from where."""
-    plain = reader._blocks
+    plain, figures = reader._blocks, reader.figures()
     ahead = reader.ahead(iter(_steps(order)), np.ones(TOTAL, np.int32))
     for step in ahead.steps:
         for block, (number, _) in zip(ahead.read_runs(step.loads), step.loads, strict=True):
             assert bytes(block.raw) == bytes(plain.read(number).raw)
-    stats = {tier.name: tier for tier in ahead.stats()}
+    stats = {tier.name: tier for tier in figures()}
     ahead.close()
     return stats
 
