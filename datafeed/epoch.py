@@ -224,9 +224,10 @@ class _InPlace:
 def _reading(dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated, span: Span) -> _InPlace | Ahead[Step]:
     """Return the steps of an order, and what reads their blocks."""
     steps = _schedule(dataset, options, order, span)
-    if dataset.tiered is None:
+    full = isinstance(order, FullOrder) or options.mode == "full"
+    if dataset.tiered is None or (full and dataset.cache is None):  # which would fetch an extent for a block of it
         return _InPlace(steps, dataset.reader.read_runs)
-    if isinstance(order, FullOrder) or options.mode == "full":
+    if isinstance(order, FullOrder) or full:
         return dataset.tiered.ahead(steps, None)
     needed = order.remaining(0) if options.mode == "window" else None
     return dataset.tiered.ahead(steps, order.remaining(span.start), needed)
