@@ -28,6 +28,7 @@ from datafeed.sizes import format_size
 _MOST_DAMAGED = 3
 _DAMAGE_S = 3600.0
 _GONE = {errno.ENOENT, errno.ESTALE, errno.ENOTDIR}
+_LOWERED = 10  # retries; a volume that others fill empties again
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _log = logging.getLogger("datafeed.cache")
 P = ParamSpec("P")
@@ -65,7 +66,7 @@ class DiskTier:
         self._files = files or Files()
         self._reads = Breaker(f"reading from the {name} cache {options.path}", options.retry_s)
         self._writes = Breaker(f"writing to the {name} cache {options.path}", options.retry_s)
-        self._limit = options.budget
+        self._lowered = (0, -math.inf)
         self._damage: deque[float] = deque(maxlen=_MOST_DAMAGED)
         self._odd: set[ExtentKey] = set()
         self._wanted: tuple[str, Needed | None] | None = None
@@ -194,6 +195,11 @@ class DiskTier:
         """How many entries this process evicted."""
         return 0 if self._directory is None else self._directory.evicted
 
+    @property
+    def _limit(self) -> int:
+        limit, until = self._lowered
+        return limit if time.monotonic() < until else self.options.budget
+
     def _open(self) -> Directory:
         directory = self._directory
         if directory is None or directory.pid != os.getpid():
@@ -256,9 +262,9 @@ class DiskTier:
             self.close()
 
     def _lower(self) -> str:
-        """Take what is used now for the limit: the volume does not hold what was hoped for. Say what is left."""
+        """Take what is used now for the limit, for a while: the volume does not hold more now. Say what is left."""
         with suppress(OSError, ConfigError):
-            self._limit = min(self._limit, self.usage().nbytes)
+            self._lowered = (min(self._limit, self.usage().nbytes), time.monotonic() + _LOWERED * self.options.retry_s)
         try:
             volume = self._files.free(self._open().folder.root)
         except (OSError, ConfigError) as exc:

@@ -30,7 +30,7 @@ def test_an_extent_comes_back_as_it_was_kept(tmp_path: Path) -> None:
     assert on_disk(tmp_path) == again.usage().nbytes == FILE
 
 
-def test_another_extent_is_not_taken_for_it(tmp_path: Path) -> None:
+def test_f25_another_extent_is_not_taken_for_it(tmp_path: Path) -> None:
     """An entry of another shard, offset or dataset under the same name is a miss and goes."""
     key, data = extent(1)
     disk = tier(tmp_path)
@@ -89,7 +89,7 @@ def test_live_datasets_share_a_budget(tmp_path: Path) -> None:
     assert on_disk(tmp_path) == 6 * FILE
 
 
-def test_threads_and_processes_stay_within_the_budget(tmp_path: Path) -> None:
+def test_f20_threads_and_processes_stay_within_the_budget(tmp_path: Path) -> None:
     """Eight threads and two processes that fill one directory never hold more than its budget."""
     disk = tier(tmp_path, budget=20 * FILE, policy="lru")
     pids = [_fill_in_child(tmp_path, child) for child in range(2)]
@@ -114,7 +114,7 @@ def _fill_in_child(path: Path, child: int) -> int:
     return pid
 
 
-def test_one_of_two_fetches(tmp_path: Path) -> None:
+def test_f14_one_of_two_fetches(tmp_path: Path) -> None:
     """Who comes second waits, and finds what the first one kept."""
     key, data = extent(0)
     one, two = tier(tmp_path), tier(tmp_path)
@@ -137,7 +137,7 @@ def test_one_of_two_fetches(tmp_path: Path) -> None:
     assert turns == ["first", "second"]
 
 
-def test_an_entry_that_is_read_is_not_evicted(tmp_path: Path) -> None:
+def test_f15_an_entry_that_is_read_is_not_evicted(tmp_path: Path) -> None:
     """An open descriptor is a reference: others evict the next, and what it gives stays as it was."""
     disk, other = tier(tmp_path, budget=2 * FILE, policy="lru"), tier(tmp_path, budget=2 * FILE, policy="lru")
     for number in range(2):
@@ -177,14 +177,18 @@ def test_a_forked_child_holds_no_lock_of_its_parent(tmp_path: Path) -> None:
     disk.admit(*extent(0))
     file = disk.find(extent(0)[0])
     assert file is not None
-    read, write = os.pipe()
+    told, tell = os.pipe()
+    wait, end = os.pipe()
     pid = os.fork()
     if not pid:
-        os.close(write)
-        os.read(read, 1)
+        os.close(end)
+        os.write(tell, b"x")
+        os.read(wait, 1)
         os._exit(0)
+    os.read(told, 1)
     file.close()
     assert disk.admit(*extent(1))
-    os.close(write)
+    os.close(end)
     assert os.waitpid(pid, 0)[1] == 0
-    os.close(read)
+    for descriptor in (told, tell, wait):
+        os.close(descriptor)
