@@ -22,6 +22,7 @@ class Extents:
         index = blocks.index
         self._blocks = blocks
         self.bounds: npt.NDArray[np.int64] = index.extents
+        self._of = np.repeat(np.arange(len(index.extents) - 1, dtype=np.int32), np.diff(index.extents))
         ends = np.concatenate(([0], np.cumsum(index.raw)))
         self.raw: npt.NDArray[np.int64] = np.diff(ends[self.bounds])
         stored = np.concatenate(([0], np.cumsum(index.stored)))
@@ -34,7 +35,7 @@ class Extents:
 
     def of(self, block: int) -> int:
         """Return the extent of a block."""
-        return int(self.bounds.searchsorted(block, side="right")) - 1
+        return int(self._of[block])
 
     def blocks(self, extent: int) -> tuple[int, int]:
         """Return the first block of an extent, and the one behind its last."""

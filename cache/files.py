@@ -7,7 +7,7 @@ import fcntl
 import os
 import struct
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from typing_extensions import Buffer
 
@@ -28,11 +28,11 @@ class Descriptor:
         self.fd = fd
         _open.add(self)
 
-    def close(self) -> None:
+    def close(self, _close: Callable[[int], None] = os.close) -> None:  # at the interpreter's end os is gone
         """Close it, if it is open; locks on it end."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
-            os.close(fd)
+            _close(fd)
 
     def __del__(self) -> None:
         self.close()

@@ -78,6 +78,8 @@ class Staging:
         self._changed = threading.Condition()
         self._threads: list[threading.Thread] = []
         self._idle = 0
+        # Threads that may take the next extent at once: one suffices until it turns to the store and has to wait.
+        self._looking: set[threading.Thread] = set()
         self._seen = np.zeros(len(extents), np.bool_)
         self.fetches = Fetches()
 
@@ -121,7 +123,7 @@ class Staging:
                 held = host is not None and host.get(start, stop, extent) is not None
                 if not known and not held and extent not in self._staged:
                     self._queue.append(extent)
-                    self._wake()
+            self._wake()
 
     def get(self, extent: int) -> Staged:
         """Return an extent, which this thread fetches unless another does."""
@@ -182,6 +184,8 @@ class Staging:
             with self._changed:
                 self._nbytes += key.nbytes
                 staged.data = data
+                self._looking.discard(threading.current_thread())
+                self._wake()
             shard = int(self._blocks.index.shard[self._extents.blocks(staged.extent)[0]])
             self._blocks.store.read_into(self._blocks.names[shard], key.offset, data)
             with self._changed:
@@ -196,7 +200,7 @@ class Staging:
         staged = self._staged.pop(extent)
         if staged.data is not None:
             self._nbytes -= staged.data.nbytes
-            self._changed.notify()
+            self._wake()
 
     def _trim(self) -> None:
         """Let go of what nobody needs just now, the longest unused first."""
@@ -215,12 +219,15 @@ class Staging:
         return any(demand.left is None or demand.left[extent] > 0 for demand in self._demands)
 
     def _wake(self) -> None:
-        """Let a thread see to the queue. The lock is held."""
+        """Let a thread see to the queue, where none does. The lock is held."""
+        if not self._queue or self._looking or self._nbytes >= self._limit:
+            return
         if self._idle:
             self._changed.notify()
         elif len(self._threads) < _THREADS:
             thread = threading.Thread(target=self._fetch_ahead, name="datafeed-fetch", daemon=True)
             self._threads.append(thread)
+            self._looking.add(thread)
             thread.start()
 
     def _fetch_ahead(self) -> None:
@@ -231,14 +238,18 @@ class Staging:
     def _next(self) -> int | None:
         """Wait for the next extent that is to be fetched ahead; None when the thread is to end."""
         with self._changed:
-            while threading.current_thread() in self._threads:
+            me = threading.current_thread()
+            while me in self._threads:
+                self._looking.add(me)
                 while self._queue and self._nbytes < self._limit:
                     extent = self._queue.popleft()
                     if extent not in self._staged and self._is_pending(extent):
                         return extent
+                self._looking.discard(me)
                 self._idle += 1
                 self._changed.wait()
                 self._idle -= 1
+            self._looking.discard(me)
         return None
 
 

@@ -229,8 +229,10 @@ def _reading(dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated
         return _InPlace(steps, dataset.reader.read_runs)
     if isinstance(order, FullOrder) or full:
         return dataset.tiered.ahead(steps, None)
-    needed = order.remaining(0) if options.mode == "window" else None
-    return dataset.tiered.ahead(steps, order.remaining(span.start), needed)
+    left = order.remaining(span.start)
+    if options.mode == "natural":  # an epoch resumed elsewhere may need others
+        return dataset.tiered.ahead(steps, left)
+    return dataset.tiered.ahead(steps, left, order.remaining(0) if span.start else left)
 
 
 def _schedule(dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated, span: Span) -> Iterator[Step]:
