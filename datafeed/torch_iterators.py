@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 from torch.utils.data import dataloader
@@ -30,6 +30,7 @@ class _SingleProcessDataLoaderIter(dataloader._SingleProcessDataLoaderIter):  # 
     def __init__(self, loader: AnyLoader, progress: Progress) -> None:
         self.progress = progress
         self._ready: list[Any] = []
+        self._steady = False
         super().__init__(loader)
 
     def resume(self, point: Point) -> None:
@@ -40,25 +41,27 @@ class _SingleProcessDataLoaderIter(dataloader._SingleProcessDataLoaderIter):  # 
             self._sampler_iter = self.progress.begin(self._sampler_iter)
 
     def _next_data(self) -> Any:
-        # What torch's own does, for its call and that of `_next_index` take 2 % of a batch of one sample.
-        asked = time.perf_counter()
-        try:
+        # What torch's own does: the calls of it, and of `_next_index`, take 2 % of a batch of one sample.
+        asked = perf_counter()
+        progress = self.progress
+        if not self._steady:
+            self._steady = True
             if self._ready:
-                batch, number, index = self._ready.pop(), 0, None
-            else:
-                if not self.progress.begun:
-                    self._sampler_iter = self.progress.begin(self._sampler_iter)
-                index = next(self._sampler_iter)
-                number = next(self.progress.numbers)
-                batch = self._dataset_fetcher.fetch(index)
-                if self._dataset_kind == _ITERABLE:
-                    self.progress.ended = self._dataset_fetcher.ended  # a short batch is the last one
+                return progress.hand_out(self._ready.pop(), 0, None, asked)
+            if not progress.begun:
+                self._sampler_iter = progress.begin(self._sampler_iter)
+        try:
+            index = next(self._sampler_iter)
+            number = next(progress.numbers)
+            batch = self._dataset_fetcher.fetch(index)
         except StopIteration:
-            self.progress.ended = True
+            progress.ended = True
             raise
+        if progress.iterable:
+            progress.ended = self._dataset_fetcher.ended  # a short batch is the last one
         if self._pin_memory:
             batch = pin_memory(batch, self._pin_memory_device)  # type: ignore[no-untyped-call]
-        return self.progress.hand_out(batch, number, index, asked)
+        return progress.hand_out(batch, number, index, asked)
 
 
 class _MultiProcessingDataLoaderIter(dataloader._MultiProcessingDataLoaderIter):  # noqa: SLF001
@@ -105,7 +108,7 @@ class _MultiProcessingDataLoaderIter(dataloader._MultiProcessingDataLoaderIter):
         return data.batch
 
     def _next_data(self) -> Any:
-        asked = time.perf_counter()
+        asked = perf_counter()
         try:
             batch = self._ready.pop() if self._ready else super()._next_data()  # type: ignore[no-untyped-call]
         except BaseException as exc:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import length_hint
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -29,6 +29,7 @@ class Progress:
         device: Where batches are moved; None leaves them where they are.
 
     Attributes:
+        iterable: Whether the dataset gives its samples in an order of its own.
         begun: Whether the samplers were drawn from.
         ended: Whether the iterator came to its end.
         exhausted: Whether `point`, which was loaded, is the end of its epoch.
@@ -45,7 +46,7 @@ class Progress:
         self.generators = generators(loader)
         self.numbers: Iterator[int] = itertools.chain(point.missing, itertools.count(point.batches))
         self._point, self._device = point, device
-        self._started = self._turned = time.perf_counter()
+        self._started = self._turned = perf_counter()
         self._wait_s = self._first_batch_s = 0.0
         self._samples = 0
         self._batches, self._missing = point.batches, list(point.missing)
@@ -55,7 +56,7 @@ class Progress:
         self._before = point.before or self._now()
         self._samplers = sampler_states(loader) if point.samplers is None else point.samplers
         self._resumed = point.before is not None
-        self._iterable, self._comparable = iterable(loader), comparable(loader)
+        self.iterable, self._comparable = iterable(loader), comparable(loader)
         self._batched = loader.batch_sampler is not None
         self._most = loader.batch_size or 1
 
@@ -78,7 +79,7 @@ class Progress:
         if self._point.at_first is not None:
             for generator, packed in zip(self.generators, self._point.at_first, strict=True):
                 randomness.put(generator, packed)
-        return indices if self._iterable else self._after(indices)
+        return indices if self.iterable else self._after(indices)
 
     def hand_out(self, batch: Any, number: int, index: Any, asked: float) -> Any:
         """Count a batch, and return it where it belongs.
@@ -89,17 +90,15 @@ class Progress:
             index: What the samplers gave for it.
             asked: When the caller asked for it, on the clock of `time.perf_counter`.
         """
-        if number == self._batches or self._iterable:
+        if number == self._batches or self.iterable:
             self._batches += 1
             self._last = index
         else:
             self._out_of_order(number, index)
-        self._samples += (
-            _samples(batch, self._most) if self._iterable else length_hint(index, 1) if self._batched else 1
-        )
+        self._samples += _samples(batch, self._most) if self.iterable else length_hint(index, 1) if self._batched else 1
         if self._device is not None:
             batch = moved(batch, self._device)
-        self._turned = now = time.perf_counter()
+        self._turned = now = perf_counter()
         if self._first_batch_s:
             self._wait_s += now - asked
         else:
@@ -148,7 +147,7 @@ class Progress:
         )
 
     def _dataset(self, loader: AnyLoader) -> list[Any] | None:
-        if not (self._iterable and stateful(loader.dataset)):
+        if not (self.iterable and stateful(loader.dataset)):
             return None
         if loader.num_workers == 0 and self._batches > self._point.batches:
             return [{"state": loader.dataset.state_dict(), "ended": False}]  # type: ignore[attr-defined]
