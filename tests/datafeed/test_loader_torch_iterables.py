@@ -163,3 +163,20 @@ def test_the_dataset_is_told_the_epoch() -> None:
     dataset = Kept()
     Loader(dataset).set_epoch(4)
     assert dataset.epoch == 4
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_datasets_of_hugging_face_go_on_from_their_own_state(workers: int) -> None:
+    """From every position: the workers' shards lie apart."""
+    from datasets import Dataset
+
+    def made() -> Loader:
+        rows = Dataset.from_dict({"x": list(range(23))}).to_iterable_dataset(num_shards=4)
+        return Loader(rows, 3, num_workers=workers, collate_fn=lambda samples: [sample["x"] for sample in samples])
+
+    whole = list(made())
+    for done in range(len(whole)):
+        state, rest = halves(made(), done)
+        again = made()
+        again.load_state_dict(state)
+        assert list(again) == rest == whole[done:]

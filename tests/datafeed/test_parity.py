@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from parity import arguments, collation, iterables, iterating, loaders, maps, starts, workers
+from parity import arguments, collation, faults, iterables, iterating, loaders, maps, starts, workers
 from parity.compare import CASES, outcome
 from parity.data import Numbers
 from torch.utils.data import DataLoader
 
 from datafeed import Loader
 
-THEMES = (arguments, collation, iterables, iterating, loaders, maps, starts, workers)
+THEMES = (arguments, collation, faults, iterables, iterating, loaders, maps, starts, workers)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # torch's, of iterators half made

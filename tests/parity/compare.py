@@ -68,7 +68,9 @@ def plain(value: Any) -> object:
     """Return a value as plain ones, with the types of all that is in it."""
     name = type(value).__qualname__
     if isinstance(value, torch.Tensor):
-        return name, str(value.dtype), tuple(value.shape), value.is_shared(), value.is_pinned(), value.tolist()
+        memory = None if value.is_sparse else (value.is_shared(), value.is_pinned())
+        dense = value.to_dense().tolist()
+        return name, str(value.dtype), tuple(value.shape), str(value.layout), value.requires_grad, memory, dense
     if isinstance(value, (np.ndarray, np.generic)):
         return name, str(value.dtype), value.shape, value.tolist()
     if isinstance(value, BaseException):

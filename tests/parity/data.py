@@ -234,3 +234,15 @@ class Shifted(Numbers):
 
     def __getitem__(self, number: int) -> Any:
         return number, self.count
+
+
+def places(worker: int) -> None:
+    """Choose one core for a worker."""
+    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[worker]})
+
+
+class Placed(Numbers):
+    """Offer the number of cores that the process may use."""
+
+    def __getitem__(self, number: int) -> Any:
+        return len(os.sched_getaffinity(0))

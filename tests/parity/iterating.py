@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from parity.compare import Maker, case, error_of
-from parity.data import Numbers, Split, Squares, Stream
+from parity.data import Items, Numbers, Split, Squares, Stream
 
 
 @case
@@ -181,3 +181,14 @@ def gradients_off(make: Maker) -> object:
     """In a block without gradients, as evaluation does."""
     with torch.no_grad():
         return [batch["y"].requires_grad for batch in make(Squares(), 6)]
+
+
+@case
+def samples_changed_meanwhile(make: Maker) -> object:
+    """The dataset is the caller's own object."""
+    dataset = Items(1, 2, 3)
+    loader = make(dataset, 2)
+    batches = iter(loader)
+    first = next(batches)
+    dataset.samples = (7, 8, 9)
+    return first, list(batches), loader.dataset is dataset

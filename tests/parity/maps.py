@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from parity.compare import Maker, case, error_of
-from parity.data import Drawn, Items, Many, Numbers, Raising, Squares, Unsized, as_list
+from parity.data import Drawn, Many, Numbers, Raising, Squares, Unsized, as_list
 from torch.utils.data import (
     BatchSampler,
     ConcatDataset,
@@ -296,14 +296,3 @@ def dataset_that_raises(make: Maker) -> object:
 def dataset_that_raises_stop_iteration(make: Maker) -> object:
     """It ends the epoch, as an end would."""
     return list(make(Raising(StopIteration), 2)), list(make(Raising(StopIteration), batch_size=None))
-
-
-@case
-def samples_changed_meanwhile(make: Maker) -> object:
-    """The dataset is the caller's own object."""
-    dataset = Items(1, 2, 3)
-    loader = make(dataset, 2)
-    batches = iter(loader)
-    first = next(batches)
-    dataset.samples = (7, 8, 9)
-    return first, list(batches), loader.dataset is dataset

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
-import queue
-import signal
-import time
+import os
+import warnings
 from typing import Any
 
 import torch
@@ -14,17 +13,17 @@ from parity.compare import Maker, case, error_of
 from parity.data import (
     Drawn,
     Informed,
-    Killed,
     Numbers,
+    Placed,
     Raising,
     Shifted,
     Slow,
     Squares,
-    Stuck,
     TwoArgumentsError,
     as_list,
     fails_to_begin,
     fails_to_collate,
+    places,
     shifts,
 )
 
@@ -136,49 +135,6 @@ def collate_that_raises(make: Maker) -> object:
     return list(make(Numbers(4), 2, num_workers=1, collate_fn=fails_to_collate))
 
 
-def _killed(how: int, *, stay: bool = False) -> Any:
-    def compared(make: Maker) -> object:
-        batches = iter(make(Killed(8, how), 1, num_workers=2, persistent_workers=stay))
-        error = error_of(lambda: list(batches))
-        words = "exited unexpectedly" in str(error) or "by signal" in str(error) or "with exit code" in str(error)
-        named = any(str(worker.pid) in str(error) for worker in batches._workers)  # type: ignore[attr-defined]
-        return type(error), words, named
-
-    return compared
-
-
-for name, how, stay in (
-    ("killed", signal.SIGKILL, False),
-    ("terminated", signal.SIGTERM, False),
-    ("ended_by_itself", 0, False),
-    ("killed_though_it_stays", signal.SIGKILL, True),
-):
-    function = _killed(how, stay=stay)
-    function.__module__, function.__name__ = __name__, name
-    case(function)
-
-
-@case
-def killed_while_asked_from_a_thread(make: Maker) -> object:
-    """The error comes without a signal's help."""
-    found: queue.Queue[Any] = queue.Queue()
-    import threading
-
-    batches = iter(make(Killed(8, signal.SIGKILL), num_workers=1))
-    thread = threading.Thread(target=lambda: found.put(error_of(lambda: list(batches))))
-    thread.start()
-    seen = error_of(lambda: time.sleep(0.5)), error_of(thread.join)  # a signal's error may come here instead
-    thread.join()
-    errors = [error for error in (*seen, found.get()) if isinstance(error, RuntimeError)]
-    return {type(error) for error in errors}, any(str(batches._workers[0].pid) in str(one) for one in errors)  # type: ignore[attr-defined]
-
-
-@case
-def timed_out(make: Maker) -> object:
-    """The seconds are named."""
-    return list(make(Stuck(4), num_workers=1, timeout=1))
-
-
 @case
 def in_time(make: Maker) -> object:
     """A batch that comes is no error."""
@@ -258,6 +214,22 @@ def without_batches(make: Maker) -> object:
 def more_workers_than_batches(make: Maker) -> object:
     """Some have nothing to do."""
     return list(make(Numbers(2), 2, num_workers=2)), list(make(Numbers(0), 2, num_workers=2))
+
+
+@case
+def sparse_tensors(make: Maker) -> object:
+    """They come through shared memory too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns once in a process
+        return list(make([torch.eye(2).to_sparse()] * 3, batch_size=None, num_workers=1))
+
+
+@case
+def where_workers_run(make: Maker) -> object:
+    """On the cores that `worker_init_fn` chose."""
+    cores = os.sched_getaffinity(0)
+    loader = make(Placed(2), num_workers=1, worker_init_fn=places, collate_fn=as_list)
+    return list(loader), os.sched_getaffinity(0) == cores
 
 
 @case
