@@ -324,10 +324,11 @@ def _since(reader: TieredReader, before: tuple[TierStats, ...]) -> tuple[TierSta
 def _planned(staging: Staging, demand: Demand, steps: Iterator[S]) -> Iterator[S]:
     """Give the steps of a schedule, some while after what they load was announced."""
     held: deque[S] = deque()
-    records, most = 0, 1
+    records, most, pid = 0, 1, os.getpid()
     while True:
         for step in itertools.islice(steps, 0 if _is_enough(demand, records) else most):
-            staging.announce(demand, step.loads)
+            if os.getpid() == pid:  # a forked child goes on without what its parent fetches
+                staging.announce(demand, step.loads)
             held.append(step)
             records += len(step.rows)
         if not held:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -103,9 +104,10 @@ class Staging:
             for extent in [extent for extent, staged in self._staged.items() if staged.done.is_set()]:
                 self._drop(extent)
             self._changed.notify_all()
+        end = time.monotonic() + _JOIN_S  # a GET that hangs ends by its own deadline, and its thread with it
         for thread in threads:
             if thread is not threading.current_thread():
-                thread.join(_JOIN_S)  # a GET that hangs ends by its own deadline, and its thread with it
+                thread.join(max(0, end - time.monotonic()))
 
     def announce(self, demand: Demand, runs: Sequence[tuple[int, int]]) -> None:
         """Fetch ahead what falls due soon.
@@ -143,12 +145,13 @@ class Staging:
     def loaded(self, demand: Demand | None, extent: int, blocks: int) -> None:
         """Note that blocks of an extent were loaded: what nobody needs any more goes."""
         with self._changed:
-            if demand is not None:
+            known = demand in self._demands  # not where this process was forked within an epoch
+            if demand is not None and known:
                 _count_down(demand, extent, blocks)
             staged = self._staged.get(extent)
             if staged is None or not staged.done.is_set() or self._is_pending(extent):
                 return
-            if demand is not None and not self._is_wanted(extent):
+            if known and not self._is_wanted(extent):
                 self._drop(extent)
                 return
             self._staged.move_to_end(extent)

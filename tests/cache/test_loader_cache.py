@@ -5,9 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
+import counted_store
 import pytest
 from tiny import write_dataset
 
@@ -89,6 +93,51 @@ def test_a_forked_child_and_a_pickled_copy_read_too(url: str, tmp_path: Path) ->
         loader.set_epoch(0)
         os._exit(0 if numbers(loader) == expected else 1)
     assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_a_forked_child_goes_on_with_an_epoch(url: str, tmp_path: Path) -> None:
+    """Where the caller's own thread makes the batches, a child reads the rest of them as its parent does."""
+    iterator = iter(opened(url, datafeed.Cache(nvme=(tmp_path / "nvme", "1MB")), num_workers=0))
+    first = [next(iterator)["x"].tolist() for _ in range(5)]
+    expected = numbers(opened(url, None))
+    pid = os.fork()
+    if not pid:
+        os._exit(0 if first + [batch["x"].tolist() for batch in iterator] == expected else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert first + [batch["x"].tolist() for batch in iterator] == expected
+
+
+_PROGRAM = """
+import sys, time, datafeed
+from counted_store import CountedStore
+dataset = datafeed.Dataset(sys.argv[1], cache=datafeed.Cache(nvme=(sys.argv[2], "1MB")))
+dataset._store = CountedStore(dataset._store, latency_s=0.05)
+batches = iter(datafeed.Loader(dataset, 8, shuffle=True, num_workers=2, lanes=4, window=4000))
+next(batches)
+print("begun", flush=True)
+if sys.argv[3] == "wait":
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("how", ["exit", "wait"])
+def test_a_program_that_ends_leaves_nothing(url: str, tmp_path: Path, how: str) -> None:
+    """At its end, or by Ctrl-C, within an epoch and while extents are fetched: no session, nothing unfinished."""
+    command = [sys.executable, "-c", _PROGRAM, url, str(tmp_path / "nvme"), how]
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(counted_store.__file__)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        assert child.stdout.readline() == "begun\n"
+        if how == "wait":
+            child.send_signal(signal.SIGINT)
+        child.wait(30)
+        said = child.stderr.read()
+    assert ("KeyboardInterrupt" in said) == (how == "wait")
+    assert "Exception ignored" not in said
+    folder = tmp_path / "nvme" / NAME
+    assert list((folder / "tmp").iterdir()) == []
+    assert list((folder / "sessions").iterdir()) == []
 
 
 def test_a_dataset_reads_by_number_through_the_cache(url: str, tmp_path: Path) -> None:
