@@ -14,6 +14,7 @@ from datafeed.converters.callables import Fn, code_digest, name_of, said
 from datafeed.converters.encode import read_chunks
 from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
+from datafeed.converters.over import Over
 from datafeed.converters.pythonic import as_sample, draw_schema, nbytes_of
 from datafeed.converters.rows import Sample, chunk_of
 from datafeed.converters.source import Chunk, OnBad, Source, Stamp, Unit
@@ -118,7 +119,7 @@ class Called:
 
 
 @dataclass(frozen=True)
-class Mapped:
+class Mapped(Over):
     """Offer what a function makes of each sample of a source.
 
     Args:
@@ -130,16 +131,6 @@ class Mapped:
     inner: Source
     fn: Fn
     given: Schema | None = None
-
-    @property
-    def kind(self) -> str:
-        """The source's kind."""
-        return self.inner.kind
-
-    @property
-    def asked(self) -> SourceOptions:
-        """How the source is read."""
-        return self.inner.asked
 
     def schema(self) -> Schema:
         """Return what the samples hold, by calling the function for the first.
@@ -169,10 +160,6 @@ class Mapped:
                 for sample in call(self.fn, to_sample(before, columns, row), where, on_bad):
                     yield sample, where
 
-    def units(self) -> Sequence[Unit]:
-        """List the source's units."""
-        return self.inner.units()
-
     def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
         """Call the function for each sample of a unit."""
         yield from chunks_of(self.schema(), self._made([unit], on_bad), on_bad)
@@ -180,10 +167,6 @@ class Mapped:
     def options(self) -> dict[str, object]:
         """Return the source's, the function's name and a digest of its code."""
         return {**self.inner.options(), "fn": name_of(self.fn), "code": code_digest(self.fn)}
-
-    def notes(self) -> Sequence[str]:
-        """Say what the source says."""
-        return self.inner.notes()
 
 
 def draw(samples: Sequence[Sample], asked: SourceOptions) -> Schema:

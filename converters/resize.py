@@ -17,7 +17,7 @@ import numpy as np
 
 from datafeed.columns import Column, end_to_end, take_rows
 from datafeed.converters.coco_scaled import check_scalable, scaled
-from datafeed.converters.options import SourceOptions
+from datafeed.converters.over import Over
 from datafeed.converters.picture import Codec, Picture
 from datafeed.converters.source import Chunk, OnBad, Source, Unit
 from datafeed.errors import BadItem, ConfigError
@@ -25,7 +25,7 @@ from datafeed.schema import Schema
 
 
 @dataclass(frozen=True)
-class Resized:
+class Resized(Over):
     """Offer the samples of a source with smaller images.
 
     Args:
@@ -45,16 +45,6 @@ class Resized:
         for name, value, most in (("resize", self.size, 65535), ("quality", self.quality, 100)):
             if not 1 <= value <= most:
                 raise ConfigError(f"{name} must be 1 to {most}, found {value!r}")
-
-    @property
-    def kind(self) -> str:
-        """The source's kind."""
-        return self.inner.kind
-
-    @property
-    def asked(self) -> SourceOptions:
-        """How the source is read."""
-        return self.inner.asked
 
     def schema(self) -> Schema:
         """Return the source's schema.
@@ -98,10 +88,6 @@ class Resized:
         """Return what shapes the output."""
         own = {"resize": self.size, "quality": self.quality, "codec": Codec(self.quality).versions}
         return {**self.inner.options(), **own}
-
-    def notes(self) -> Sequence[str]:
-        """Say what the source says."""
-        return self.inner.notes()
 
 
 class _Resizing:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from datafeed.converters.options import SourceOptions
+from datafeed.converters.over import Over
 from datafeed.converters.source import Chunk, OnBad, Source, Unit
 from datafeed.errors import ConfigError
 from datafeed.schema import Feature, Schema
 
 
 @dataclass(frozen=True)
-class Selected:
+class Selected(Over):
     """Offer some features of a source, perhaps under other names.
 
     Args:
@@ -26,16 +26,6 @@ class Selected:
     columns: tuple[str, ...] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
     key: str | None = None
-
-    @property
-    def kind(self) -> str:
-        """The source's kind."""
-        return self.inner.kind
-
-    @property
-    def asked(self) -> SourceOptions:
-        """How the source is read."""
-        return self.inner.asked
 
     def schema(self) -> Schema:
         """Return the features that are left.
@@ -59,10 +49,6 @@ class Selected:
             _check_key(self.key, {feature.name: feature for feature in features})
         return Schema(features)
 
-    def units(self) -> Sequence[Unit]:
-        """List the source's units."""
-        return self.inner.units()
-
     def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
         """Read a unit of the source."""
         for chunk in self.inner.read(unit, on_bad):
@@ -74,10 +60,6 @@ class Selected:
         """Return what shapes the output."""
         own = {"columns": list(self.columns), "rename": dict(self.rename), "key": self.key}
         return {**self.inner.options(), **{name: value for name, value in own.items() if value}}
-
-    def notes(self) -> Sequence[str]:
-        """Say what the source says."""
-        return self.inner.notes()
 
 
 def _check_key(key: str, features: Mapping[str, Feature]) -> None:

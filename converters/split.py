@@ -13,11 +13,11 @@ import numpy as np
 
 from datafeed.columns import Column, Mask, take_rows
 from datafeed.converters.encode import read_chunks
-from datafeed.converters.options import SourceOptions
+from datafeed.converters.over import Over
 from datafeed.converters.source import Chunk, OnBad, Source, Unit
 from datafeed.errors import BadItem, ConfigError, SourceError
 from datafeed.order import feistel
-from datafeed.schema import Feature, Schema
+from datafeed.schema import Feature
 
 FOLDER = "folder"
 _COLUMN = "column:"
@@ -64,7 +64,7 @@ def _share(name: str, text: str) -> float:
 
 
 @dataclass(frozen=True)
-class Part:
+class Part(Over):
     """Offer the samples of a source that belong to one part of a split.
 
     Args:
@@ -76,20 +76,6 @@ class Part:
     inner: Source
     name: str
     chooser: ByShare | ByValue
-
-    @property
-    def kind(self) -> str:
-        """The source's kind."""
-        return self.inner.kind
-
-    @property
-    def asked(self) -> SourceOptions:
-        """How the source is read."""
-        return self.inner.asked
-
-    def schema(self) -> Schema:
-        """Return the source's schema."""
-        return self.inner.schema()
 
     def units(self) -> Sequence[Unit]:
         """List the source's units, their sizes as the part's share of them."""
@@ -109,10 +95,6 @@ class Part:
     def options(self) -> dict[str, object]:
         """Return what shapes the output."""
         return {**self.inner.options(), "part": self.name, **self.chooser.options()}
-
-    def notes(self) -> Sequence[str]:
-        """Say what the source says."""
-        return self.inner.notes()
 
 
 def _within(chunk: Chunk, rows: list[int]) -> Callable[[int], str]:
