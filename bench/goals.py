@@ -74,6 +74,10 @@ GOALS: tuple[Goal, ...] = (
     Goal("tokens beside zstd into one buffer", "samples/s", "tokens/Loader", ("tokens/zstd into one buffer",)),
     Goal("tokens beside zstd that reads files", "samples/s", "tokens/Loader", ("tokens/zstd and read",)),
     Goal("tokens beside DataLoader over npy", "samples/s", "tokens/Loader", ("tokens/DataLoader",)),
+    Goal("tokens from a disk tier", "samples/s", "tokens/Loader from disk", ("tokens/Loader",), goal=0.90),
+    Goal("tokens from the memory tier", "samples/s", "tokens/Loader from memory", (), "at least", 3_000_000),
+    Goal("table from a disk tier", "samples/s", "tabular/Loader from disk", ("tabular/Loader",), goal=0.90),
+    Goal("table from the memory tier", "samples/s", "tabular/Loader from memory", (), "at least", 4_000_000),
     Goal(
         "table beside datasets in order", "samples/s", "tabular/Loader", ("tabular/datasets in order",), goal=3
     ),
