@@ -151,7 +151,8 @@ def test_f43_wrong_bytes_from_the_store_are_fetched_again_and_not_kept(tmp_path:
     assert isinstance(store, CountedStore)
     reader = cached(tmp_path, dataset, nvme=1.0)
     store.lies = 1
-    read_all(reader, shuffled(0))
+    stats = read_all(reader, shuffled(0))
+    assert (stats["nvme"].admitted, stats["nvme"].damaged) == (TOTAL // 2, 0)
     again = cached(tmp_path / "nvme", dataset, nvme=1.0)
     store.lies = 100
     with pytest.raises(CorruptData, match="shard-000000"):
