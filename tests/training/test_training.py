@@ -14,6 +14,7 @@ import forms
 import journal
 import pytest
 import torch
+from feeding import ROOT
 
 HERE = Path(__file__).parent
 COUNT = 131
@@ -38,7 +39,10 @@ def run(script: str, *arguments: str | Path, processes: int = 0) -> subprocess.C
             "--local-addr=127.0.0.1",
             f"--nproc-per-node={processes}",
         )
-    settings = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(HERE.parent)}
+    paths = (
+        f"{ROOT}{os.pathsep}{ROOT / 'tests'}"  # the root first: the bare folder tests/datafeed is no package of ours
+    )
+    settings = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": paths}
     command = [sys.executable, *launcher, str(HERE / script), *map(str, arguments)]
     return subprocess.run(  # noqa: PLW1510  (the caller looks at the exit status)
         command, capture_output=True, text=True, timeout=110, env={**os.environ, **settings}
