@@ -89,3 +89,21 @@ def test_torchrun_goes_on_with_another_number_of_processes(url: str, tmp_path: P
     ranks = journal.lines(tmp_path, "resumed")
     assert sorted(ranks) == list(range(after))
     journal.check_runs(tmp_path, [("killed", (1, 48)), ("resumed", None)], [range(COUNT)] * 2)
+
+
+def test_lightning_goes_on_from_its_own_checkpoint(url: str, tmp_path: Path) -> None:
+    """With ddp on two processes, which learn their ranks after the loader was built."""
+    pytest.importorskip("lightning")
+    killed = run("with_lightning.py", tmp_path, url, "killed", 13)
+    assert killed.returncode == -signal.SIGKILL, killed.stdout[-2000:] + killed.stderr[-4000:]
+    succeed(run("with_lightning.py", tmp_path, url, "resumed"))
+    journal.check_runs(tmp_path, [("killed", (1, 48)), ("resumed", None)], [range(COUNT)] * 2)
+
+
+def test_accelerate_keeps_the_loader_and_its_state(url: str, tmp_path: Path) -> None:
+    """By `prepare`, `save_state` and `load_state`, on two processes."""
+    pytest.importorskip("accelerate")
+    killed = run("with_accelerate.py", tmp_path, url, "killed", 13, processes=2)
+    assert "Signal 9 (SIGKILL)" in killed.stderr, killed.stderr
+    succeed(run("with_accelerate.py", tmp_path, url, "resumed", processes=2))
+    journal.check_runs(tmp_path, [("killed", (1, 48)), ("resumed", None)], [range(COUNT)] * 2)
