@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import pytest
 from typing_extensions import Buffer
 
 from datafeed.cache.directory import DiskOptions
@@ -49,6 +51,11 @@ def on_disk(path: Path) -> int:
     """Return the bytes of all entries and unfinished ones."""
     found = [*(path / NAME / "entries").glob("*/[0-9]*"), *(path / NAME / "tmp").iterdir()]
     return sum(file.stat().st_size for file in found)
+
+
+def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the warnings so far."""
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 class Watched(Files):
