@@ -107,3 +107,12 @@ def test_accelerate_keeps_the_loader_and_its_state(url: str, tmp_path: Path) -> 
     assert "Signal 9 (SIGKILL)" in killed.stderr, killed.stderr
     succeed(run("with_accelerate.py", tmp_path, url, "resumed", processes=2))
     journal.check_runs(tmp_path, [("killed", (1, 48)), ("resumed", None)], [range(COUNT)] * 2)
+
+
+def test_ray_train_gives_its_workers_their_ranks(url: str, tmp_path: Path) -> None:
+    """Two workers, then one."""
+    pytest.importorskip("ray.train")
+    killed = run("with_ray.py", tmp_path, url, "killed", 2, 13)
+    assert killed.returncode != 0
+    succeed(run("with_ray.py", tmp_path, url, "resumed", 1))
+    journal.check_runs(tmp_path, [("killed", (1, 48)), ("resumed", None)], [range(COUNT)] * 2)
