@@ -14,11 +14,13 @@ from datafeed.bench.feeding import FEEDS, STARTS
 from datafeed.bench.limits import LIMITS
 from datafeed.bench.peers import PEERS
 from datafeed.bench.rates import measure_rate
+from datafeed.bench.writers import WRITERS
 
 MEASURES: dict[str, Measure] = {
     **{name: partial(measure_rate, contender) for name, contender in {**LIMITS, **PEERS, **FEEDS}.items()},
     **STARTS,
     **CONVERSIONS,
+    **WRITERS,
 }
 _TIMEOUT_S = 600
 

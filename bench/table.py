@@ -32,7 +32,9 @@ def print_report(report: Report, console: Console) -> None:
 def _goal(row: Row) -> str:
     if row.goal is None:
         return ""
-    return f"{row.goal:g}x" if row.judge == "ratio" else f"{row.judge} {_figure(row.goal, row.unit)}"
+    if row.judge.startswith("ratio"):
+        return f"{row.judge.removeprefix('ratio')} {row.goal:g}x".strip()
+    return f"{row.judge} {_figure(row.goal, row.unit)}"
 
 
 def _figure(value: float, unit: str) -> str:

@@ -51,3 +51,13 @@ def test_goals_name_measurements_that_exist() -> None:
     named = {name for goal in GOALS for name in (goal.ours, *goal.peers)}
     assert named <= set(MEASURES)
     assert len({goal.what for goal in GOALS}) == len(GOALS)
+
+
+def test_most_ratio_is_to_the_smallest_peer() -> None:
+    """Where a figure should be small, the best peer is the one of the smallest figure."""
+    goal = Goal("size", "bytes", "ours", ("a", "b"), "ratio at most", 1.03, "stored_bytes")
+    rounds = {name: [Sample(0, 1, 1, facts={"stored_bytes": size})] for name, size in (("a", 100), ("b", 90))}
+    row = compare(goal, {**rounds, "ours": [Sample(0, 1, 1, facts={"stored_bytes": 92})]})
+    assert (row.peer, row.theirs, row.holds) == ("b", 90, True)
+    row = compare(goal, {**rounds, "ours": [Sample(0, 1, 1, facts={"stored_bytes": 94})]})
+    assert row.holds is False
