@@ -19,6 +19,10 @@ class WireError(Exception):
     """Report bytes that are no reply of HTTP, or an end that comes too early."""
 
 
+class Ended(WireError):
+    """Report a connection that was closed before a reply."""
+
+
 class Reply:
     """Hold what stands before a body.
 
@@ -86,7 +90,7 @@ class Inbound:
                 continue
             more = yield from self._more()
             if not more:
-                raise WireError(f"the connection was closed before a reply: {self.spare[:60]!r}")
+                raise Ended("the connection was closed before a reply")
             self.spare += more
             if len(self.spare) > _MOST_HEAD_NBYTES or not b"HTTP/1.".startswith(self.spare[:7]):
                 raise WireError(f"no reply of HTTP: {self.spare[:60]!r}")

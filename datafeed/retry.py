@@ -122,13 +122,14 @@ class Attempts:
         self._clock = clock
         self._sleep = sleep
         self._told: float | None = None
-        self._once: set[type[Exception]] = set()
+        self._once: set[type[Exception]] = set()  # errors that were met with one more attempt
         self._refreshed = False
         self.progress()
 
     def progress(self) -> None:
         """Note that bytes came: the deadline and the pauses begin anew."""
         self._since = self._clock()
+        self._once.clear()
         self._failures = 0
 
     def failed(self, failure: Failure) -> None:

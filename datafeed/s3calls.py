@@ -135,6 +135,7 @@ class Calls:
     def _explained(self, exc: Exception, key: str) -> Failure:
         """Tell what an attempt raised; what says enough by itself is raised again."""
         from botocore.exceptions import ClientError, HTTPClientError
+        from botocore.exceptions import ConnectionError as NoConnection
 
         caller = self.client.caller
         if isinstance(exc, Failure):
@@ -145,7 +146,7 @@ class Calls:
             answer = answer_of_reply(exc.reply) if isinstance(exc, Refused) else answer_of_client(exc.response)
             return failure(answer, caller, self.bucket, key)
         place = f"{self.url(key)} at {caller.endpoint}"
-        if isinstance(exc, (WireError, OSError, HTTPClientError)):
+        if isinstance(exc, (WireError, OSError, HTTPClientError, NoConnection)):
             return broken(exc, place)
         return _of_botocore(exc, place)
 

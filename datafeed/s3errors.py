@@ -18,7 +18,7 @@ from datafeed.errors import (
     ObjectChanged,
     RemoteError,
 )
-from datafeed.httpread import Reply
+from datafeed.httpread import Ended, Reply, WireError
 from datafeed.retry import Failure, throttled, transient
 from datafeed.s3client import Caller
 
@@ -207,6 +207,8 @@ def broken(error: Exception, url: str) -> Failure:
             "where the server is to be trusted, name its authority by AWS_CA_BUNDLE, or client_kwargs={'verify': FILE}"
         )
         return Failure(RemoteError(f"{url}: the server's certificate is not trusted ({text}): {trusted}"), "never")
+    if isinstance(error, WireError) and not isinstance(error, Ended):
+        return bad(f"{url}: {text}")
     return Failure(RemoteError(f"{url}: {text}"), "until")
 
 

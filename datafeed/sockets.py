@@ -45,6 +45,20 @@ class Wiring:
     idle: int = 64
 
 
+class _Socket(socket.socket):
+    """Close when the last reference goes, without a word: an idle connection has no other end."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class _SecureSocket(ssl.SSLSocket):
+    """As `_Socket`, over TLS."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class Connections:
     """Keep open sockets for the next request; safe to share between threads of one process.
 
@@ -56,11 +70,6 @@ class Connections:
         self.wiring = wiring
         self._lock = threading.Lock()
         self._idle: dict[Route, list[socket.socket]] = {}
-
-    def __del__(self) -> None:
-        for sockets in self._idle.values():
-            for sock in sockets:
-                sock.close()
 
     def route(self, url: str) -> Route:
         """Return where a URL's requests go."""
@@ -120,7 +129,7 @@ def opened(wiring: Wiring, route: Route, started: Callable[[socket.socket], None
     host, port = (proxy.hostname or "", proxy.port or 80) if route.proxy else (route.host, route.port)
     error: OSError = OSError(errno.EHOSTUNREACH, f"{host} has no address")
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        sock = socket.socket(family, kind, protocol)
+        sock = _Socket(family, kind, protocol)
         started(sock)
         try:
             yield from _connected(sock, address)
@@ -134,6 +143,7 @@ def opened(wiring: Wiring, route: Route, started: Callable[[socket.socket], None
         if route.proxy:
             yield from _tunnel(sock, route, proxy.username, proxy.password)
         assert wiring.tls is not None
+        wiring.tls.sslsocket_class = _SecureSocket
         secure = wiring.tls.wrap_socket(sock, server_hostname=route.host, do_handshake_on_connect=False)
         started(secure)
         yield from _handshaken(secure)
