@@ -77,7 +77,8 @@ class S3Client:
         try:
             session = Session(profile=self._options.profile)
             self.api = session.create_client("s3", config=self._config(), **self._options.client)
-            credentials = None if self._options.anonymous else session.get_credentials()
+            given = self._options.anonymous or self._options.client.get("aws_access_key_id")
+            credentials = None if given else session.get_credentials()
         except (BotoCoreError, ValueError, TypeError) as exc:
             raise ConfigError(f"storage_options or AWS's settings are not usable: {exc}") from exc
         self.api.meta.events.register("before-send.s3.GetObject", self._catch)

@@ -122,7 +122,7 @@ def bucket_of(url: str) -> tuple[str, str]:
     Raises:
         ConfigError: It names no bucket.
     """
-    path = url.partition("://")[2].strip("/")
+    path = url.partition("://")[2].rstrip("/")
     arn = _ARN.match(path)
     bucket = arn[0] if arn else path.partition("/")[0]
     if not bucket:

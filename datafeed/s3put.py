@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 from collections import deque
@@ -128,4 +129,4 @@ class Upload:
     def _failed(self, exc: OSError) -> OutputError:
         if isinstance(exc, OutputError):
             return exc
-        return OutputError(exc.errno, f"cannot write {self._what}: {exc.strerror or exc}")
+        return OutputError(exc.errno or errno.EIO, f"cannot write {self._what}: {exc.strerror or exc}")
