@@ -39,12 +39,18 @@ class Breaker:
         self._lock = threading.Lock()
         self._until = -math.inf
         self._said = ""
+        self._reason = ""
         self.trips = 0
 
     @property
     def is_off(self) -> bool:
         """Whether it is to be left alone for now."""
         return time.monotonic() < self._until
+
+    @property
+    def reason(self) -> str:
+        """Why it is left alone; empty where it is not."""
+        return self._reason if self.is_off else ""
 
     def fail(self, exc: OSError, detail: str = "") -> None:
         """Leave it alone for a while, because of an error."""
@@ -56,6 +62,7 @@ class Breaker:
         with self._lock:
             self._until = time.monotonic() + seconds
             self.trips += 1
+            self._reason = reason
             said, self._said = self._said, reason.partition(":")[0]
         if said != self._said:
             again = "for the rest of this process" if seconds == math.inf else f"and tried again after {seconds:.0f} s"

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
+from datafeed.cache.about import About, read_about, write_about
 from datafeed.cache.breaker import RETRY_S
 from datafeed.cache.entry import HEADER_NBYTES, ExtentKey, encode_header, find_fault
 from datafeed.cache.evict import Listed, Victims, list_entries
@@ -22,7 +23,7 @@ from datafeed.cache.files import Descriptor, Files
 from datafeed.cache.folder import Folder, open_folder, open_private
 from datafeed.cache.ledger import Ledger, Usage
 from datafeed.cache.policy import Policy
-from datafeed.cache.sessions import Needed, Sessions
+from datafeed.cache.sessions import Needed, Reader, Sessions
 
 _LOCK_S = 10.0  # for the ledger, whose holders do a scan at the most
 _POLL_S = 0.005
@@ -116,6 +117,20 @@ class Directory:
         """Say what this process reads (see `Sessions.publish`)."""
         self._sessions.publish(dataset, needed)
 
+    def readers(self) -> list[Reader]:
+        """Return who reads what now."""
+        with self._ledger.locked(_LOCK_S):
+            return self._sessions.readers()
+
+    def describe(self, dataset: str, about: About) -> None:
+        """Note what a dataset is."""
+        name = f"{self._sessions.name}-{next(self._numbers)}"
+        write_about(about, self._files, self._dataset(dataset), self.folder.tmp, name)
+
+    def about(self, dataset: str) -> tuple[About | None, float]:
+        """Return what is noted of a dataset, and when it was opened last, in seconds since 1970."""
+        return read_about(self._files, self._dataset(dataset))
+
     def find(self, key: ExtentKey) -> Descriptor | None:
         """Open an entry; None where there is none. While the descriptor is open nobody evicts it.
 
@@ -151,7 +166,7 @@ class Directory:
     def admit(self, key: ExtentKey, data: memoryview, limit: int) -> bool:
         """Keep an extent, if there is room within a limit; return whether it is kept."""
         with self._ledger.locked(_LOCK_S) as usage:
-            if not self._victims.make_room(usage, key, limit, self._floor()):
+            if not self._victims.make_room(usage, key, limit, self.floor()):
                 return False
             usage.add(key.dataset, key.file_nbytes)
             usage.turn += 1
@@ -215,6 +230,18 @@ class Directory:
         with self._ledger.locked(_LOCK_S) as usage:
             return Usage(dict(usage.used), usage.turn)
 
+    def room(self, dataset: str) -> int:
+        """Return how many bytes more a dataset that is read can hold, once all that gives way to it is gone."""
+        with self._ledger.locked(_LOCK_S):
+            return self._victims.room(dataset, self._options.budget, self.floor())
+
+    def floor(self) -> int:
+        """Return how many bytes of the volume are left to others."""
+        if self._options.keep_free is not None:
+            return self._options.keep_free
+        volume = self._files.free(self.folder.root)
+        return min(volume.f_blocks * volume.f_frsize // _FLOOR_SHARE, _FLOOR_NBYTES)
+
     def recount(self) -> None:
         """Count anew what the directory holds."""
         self._ledger.recount(_LOCK_S)
@@ -228,12 +255,6 @@ class Directory:
         if folder is None:
             folder = self._folders[dataset] = open_private(dataset, self.folder.entries, self._files)
         return folder
-
-    def _floor(self) -> int:
-        if self._options.keep_free is not None:
-            return self._options.keep_free
-        volume = self._files.free(self.folder.root)
-        return min(volume.f_blocks * volume.f_frsize // _FLOOR_SHARE, _FLOOR_NBYTES)
 
     def _write(self, key: ExtentKey, data: memoryview, turn: int) -> None:
         """Write under a temporary name, then rename; not synced: what a power cut leaves half is found on reading."""

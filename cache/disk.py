@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
+from datafeed.cache.about import About
 from datafeed.cache.breaker import Breaker
 from datafeed.cache.directory import Directory, DiskOptions, EntryFault
 from datafeed.cache.entry import HEADER_NBYTES, ExtentKey, is_whole
@@ -87,6 +88,16 @@ class DiskTier:
         """
         self._wanted = (dataset, needed)
         self._tried(self._writes, lambda: self._open().publish(dataset, needed))
+
+    def describe(self, dataset: str, about: About) -> None:
+        """Note what a dataset is, for people; what hinders it, others meet."""
+        with suppress(OSError, ConfigError):
+            self._open().describe(dataset, about)
+
+    @property
+    def fault(self) -> str:
+        """Why nothing is written now; empty where something may be."""
+        return self._writes.reason
 
     def find(self, key: ExtentKey) -> Descriptor | None:
         """Open an extent's file, if it is kept: its stored bytes begin at `HEADER_NBYTES`.
@@ -178,6 +189,10 @@ class DiskTier:
     def usage(self) -> Usage:
         """Return what the directory holds, as all processes count it."""
         return self._open().usage()
+
+    def room(self, dataset: str) -> int:
+        """Return how many bytes more a dataset that is read can hold, once all that gives way to it is gone."""
+        return self._open().room(dataset)
 
     def recount(self) -> None:
         """Count anew what the directory holds."""

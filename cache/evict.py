@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from datafeed.cache.entry import HEADER_NBYTES, ExtentKey, find_fault, is_whole, read_key
 from datafeed.cache.files import Files
@@ -35,12 +35,14 @@ class Listed:
         name: Its file's name, the extent's number.
         nbytes: What its file takes.
         turn: When it was admitted or last used, in admissions.
+        used_s: When it was admitted or last read, in seconds since 1970, as far as its volume keeps that: to a day.
     """
 
     dataset: str
     name: str
     nbytes: int
     turn: int
+    used_s: float = field(default=0.0, compare=False)
 
 
 def list_entries(folder: Folder, files: Files) -> Iterator[Listed]:
@@ -58,7 +60,8 @@ def _list_dataset(folder: Folder, files: Files, dataset: str) -> Iterator[Listed
             with suppress(FileNotFoundError):
                 status = found.stat(follow_symlinks=False)
                 if stat.S_ISREG(status.st_mode):
-                    yield Listed(dataset, found.name, status.st_size, status.st_mtime_ns)
+                    used_s = max(status.st_ctime, status.st_atime)
+                    yield Listed(dataset, found.name, status.st_size, status.st_mtime_ns, used_s)
 
 
 class Victims:
@@ -129,15 +132,40 @@ class Victims:
             file = self._files.open(entry.name, os.O_RDONLY, folder)
         except FileNotFoundError:
             return ""
+        if os.fstat(file.fd).st_nlink > 1:
+            return "it has another name elsewhere"
         header = self._files.read(file, HEADER_NBYTES, 0)
         key = read_key(header)
         if key is None or key.dataset != entry.dataset or key.name != entry.name:
             return "its header is damaged" if key is None else find_fault(header, _renamed(key, entry))
-        data = memoryview(bytearray(key.nbytes))
-        found = self._files.read_into(file, data, HEADER_NBYTES)
-        if found != key.nbytes or entry.nbytes != key.file_nbytes:
+        if entry.nbytes != key.file_nbytes:
             return f"expected {key.file_nbytes:,} bytes, found {entry.nbytes:,}"
+        data = memoryview(bytearray(key.nbytes))
+        if self._files.read_into(file, data, HEADER_NBYTES) != key.nbytes:
+            return "it ended early"
         return "" if is_whole(header, data) else "the CRC32C of its stored bytes does not match"
+
+    def room(self, dataset: str, limit: int, floor: int) -> int:
+        """Return how many bytes more a dataset can hold, once all that gives way to it is gone.
+
+        Args:
+            dataset: Its id; somebody reads it.
+            limit: Bytes that may be held.
+            floor: Bytes of the volume that must stay free.
+        """
+        live = {dataset: None, **self._sessions.live()}
+        own, others, spare = 0, 0, 0
+        for entry in list_entries(self._folder, self._files):
+            if self._policy == "lru" or not _is_needed(entry, live):
+                spare += entry.nbytes
+            elif entry.dataset == dataset:
+                own += entry.nbytes
+            else:
+                others += entry.nbytes
+        left = limit - own - others
+        taken = max(0, min(others, limit // len(live) - own - left))  # of what others hold beyond an equal share
+        volume = self._files.free(self._folder.root)
+        return max(0, min(left + taken, volume.f_bavail * volume.f_frsize - floor + spare + taken))
 
     def _fits(self, usage: Usage, key: ExtentKey, limit: int, floor: int) -> bool:
         if usage.nbytes + key.file_nbytes > limit:

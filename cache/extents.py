@@ -6,9 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from datafeed._native import crc32c
+from datafeed.cache.about import About
 from datafeed.cache.entry import ExtentKey
 from datafeed.errors import CorruptFrame
 from datafeed.reader import BlockReader, check_place
+from datafeed.storage import masked
 
 
 class Extents:
@@ -48,6 +50,10 @@ class Extents:
         shard = manifest.shards[int(self._blocks.index.shard[start])]
         offset, nbytes = self._blocks.span(start, stop)
         return ExtentKey(manifest.dataset_id, shard.sha256, extent, offset, nbytes)
+
+    def about(self) -> About:
+        """Return what people are told of the dataset."""
+        return About(masked(self._blocks.store.url), self.nbytes, len(self))
 
     def check(self, extent: int, data: memoryview) -> None:
         """Check that each block stands where it should; what it holds is checked when it is decoded.

@@ -14,6 +14,7 @@ import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,23 @@ from datafeed.cache.folder import Folder
 
 Needed = npt.NDArray[np.bool_]
 _LARGEST = 2**26
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Hold who reads what.
+
+    Args:
+        dataset: The dataset's id.
+        pid: The process.
+        host: Its machine.
+        needed: By extent, whether it will be read again; None for all.
+    """
+
+    dataset: str
+    pid: int
+    host: str
+    needed: Needed | None
 
 
 class Sessions:
@@ -57,12 +75,19 @@ class Sessions:
     def live(self) -> dict[str, Needed | None]:
         """Return the datasets that are read now, each with the extents that its readers need; None for all."""
         found: dict[str, Needed | None] = {}
+        for reader in self.readers():
+            known = reader.dataset in found
+            found[reader.dataset] = _union(found[reader.dataset], reader.needed) if known else reader.needed
+        return found
+
+    def readers(self) -> list[Reader]:
+        """Return who reads now, this process too; who has not said what, is not among them."""
+        found = []
         for entry in self._files.entries(self._folder.sessions):
             with suppress(FileNotFoundError):
                 file = self._files.open(entry.name, os.O_RDONLY, self._folder.sessions)
                 if entry.name == self.name or not self._is_stale(file):
-                    dataset, needed = _decode(self._files.read(file, _LARGEST, 0))
-                    found[dataset] = _union(found[dataset], needed) if dataset in found else needed
+                    found += _decode(self._files.read(file, _LARGEST, 0))
         return found
 
     def sweep(self) -> bool:
@@ -97,13 +122,15 @@ class Sessions:
         return self._files.try_lock(file, fcntl.LOCK_SH)
 
 
-def _decode(data: bytes) -> tuple[str, Needed | None]:
+def _decode(data: bytes) -> list[Reader]:
     head, _, bits = data.partition(b"\n")
     try:
-        dataset = str(json.loads(head)["dataset"])
+        said = json.loads(head)
+        dataset, pid, host = str(said["dataset"]), int(said["pid"]), str(said["host"])
     except (ValueError, KeyError, TypeError):  # it has published nothing yet
-        return "", None
-    return dataset, np.unpackbits(np.frombuffer(bits, np.uint8)).astype(np.bool_) if bits else None
+        return []
+    needed = np.unpackbits(np.frombuffer(bits, np.uint8)).astype(np.bool_) if bits else None
+    return [Reader(dataset, pid, host, needed)]
 
 
 def _union(one: Needed | None, other: Needed | None) -> Needed | None:

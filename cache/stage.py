@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +14,7 @@ from datafeed.reader import BlockReader
 
 Outcome = Literal["fetched", "there", "no room"]
 _ALONE_S = 120.0
+_JOIN_S = 5.0  # for what is being fetched when it ends early; a GET that hangs is left to the process's end
 
 
 @dataclass(slots=True)
@@ -29,51 +30,82 @@ class StageCounts:
 def stage(
     blocks: BlockReader,
     disk: DiskTier,
-    numbers: Sequence[int],
+    numbers: Iterable[int],
     on_done: Callable[[int, int, Outcome], None],
     *,
     threads: int = 16,
 ) -> StageCounts:
     """Fetch extents, in turn, until all are there or one finds no room. What is there already is not fetched again.
 
+    Interrupted at any moment it leaves whole entries only.
+
     Args:
         blocks: What reads the dataset.
         disk: The tier.
-        numbers: The extents.
+        numbers: The extents, taken as threads get to them.
         on_done: Called after each with its number, its stored bytes and what became of it; one call at a time.
         threads: How many are fetched at once.
 
     Returns:
-        What was done.
+        What was done. With no room it ends early; `disk.fault` says whether the disk is to blame.
 
     Raises:
         CorruptData: The store does not give what was indexed.
         ShardMissing: A shard is gone.
     """
-    staging = _Stage(blocks, disk, on_done)
-    with ThreadPoolExecutor(threads, thread_name_prefix="datafeed-stage") as pool:
-        try:
-            for _ in pool.map(staging.one, numbers):
-                pass
-        finally:
-            staging.ended = True
+    staging = _Stage(blocks, disk, numbers, on_done)
+    pool = [threading.Thread(target=staging.work, name="datafeed-stage", daemon=True) for _ in range(threads)]
+    try:
+        for thread in pool:
+            thread.start()
+        for thread in pool:
+            thread.join()
+    finally:
+        staging.ended = True
+        end = time.monotonic() + _JOIN_S
+        for thread in pool:
+            if thread.ident is not None:
+                thread.join(max(0.0, end - time.monotonic()))
+    if staging.error is not None:
+        raise staging.error
     return staging.counts
 
 
 class _Stage:
-    def __init__(self, blocks: BlockReader, disk: DiskTier, on_done: Callable[[int, int, Outcome], None]) -> None:
+    def __init__(
+        self,
+        blocks: BlockReader,
+        disk: DiskTier,
+        numbers: Iterable[int],
+        on_done: Callable[[int, int, Outcome], None],
+    ) -> None:
         self.counts = StageCounts()
         self.ended = False
+        self.error: BaseException | None = None
         self._blocks = blocks
         self._extents = Extents(blocks)
         self._disk = disk
+        self._numbers = iter(numbers)
         self._on_done = on_done
         self._lock = threading.Lock()
         disk.read_by(blocks.manifest.dataset_id, None)
+        disk.describe(blocks.manifest.dataset_id, self._extents.about())
 
-    def one(self, number: int) -> None:
-        if self.ended:
-            return
+    def work(self) -> None:
+        """Fetch one extent after the other; the first error of any thread ends all."""
+        try:
+            while (number := self._next()) is not None:
+                self._one(number)
+        except BaseException as exc:  # noqa: BLE001  (raised again where the caller waits)
+            with self._lock:
+                self.ended = True
+                self.error = self.error or exc
+
+    def _next(self) -> int | None:
+        with self._lock:
+            return None if self.ended else next(self._numbers, None)
+
+    def _one(self, number: int) -> None:
         key = self._extents.key(number)
         outcome: Outcome = "there"
         with self._disk.alone(key, _ALONE_S):

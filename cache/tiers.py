@@ -52,8 +52,11 @@ class Tiers:
     def __init__(self, cache: Cache, blocks: BlockReader, extents: Extents, reserved: int) -> None:
         self.extents = extents
         self.disks = [
-            DiskTier(name, options) for name, options in cache.disks().items() if _is_other(blocks, name, options.path)
+            DiskTier(name, options)
+            for name, options in cache.disks().items()
+            if not _left_out(blocks, name, options.path)
         ]
+        about = extents.about()
         for disk in self.disks:
             least = extents.largest + HEADER_NBYTES
             if disk.options.budget < least:
@@ -62,6 +65,7 @@ class Tiers:
                     f"dataset: give at least {format_size(least)}"
                 )
             disk.read_by(blocks.manifest.dataset_id, None)
+            disk.describe(blocks.manifest.dataset_id, about)
         self.host = _host(cache, extents, reserved)
         # Where the disks hold all of it, what memory holds is on a disk too: the next run finds it, and other ranks do.
         stored = extents.nbytes + len(extents) * HEADER_NBYTES
@@ -120,13 +124,17 @@ class Tiers:
             disk.close()
 
 
-def _is_other(blocks: BlockReader, name: str, path: str) -> bool:
-    """Tell whether a tier is on another volume than a local dataset, which is read in place."""
+def reads_in_place(blocks: BlockReader, path: str) -> bool:
+    """Tell whether a dataset is read where it is: it is local, and on the volume that a tier's directory is on."""
     store = blocks.store
-    if not isinstance(store, LocalStore) or os.stat(store.url).st_dev != os.stat(path).st_dev:
-        return True
-    _log.info("%s is read where it is: the %s cache is on the same volume", store.url, name)
-    return False
+    return isinstance(store, LocalStore) and os.stat(store.url).st_dev == os.stat(path).st_dev
+
+
+def _left_out(blocks: BlockReader, name: str, path: str) -> bool:
+    left_out = reads_in_place(blocks, path)
+    if left_out:
+        _log.info("%s is read where it is: the %s cache is on the same volume", blocks.store.url, name)
+    return left_out
 
 
 def _host(cache: Cache, extents: Extents, reserved: int) -> HostTier | None:
