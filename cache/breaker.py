@@ -57,14 +57,20 @@ class Breaker:
         cause = _CAUSES.get(exc.errno or 0, "")
         self.trip(f"{cause or exc.strerror or exc} {detail}".rstrip(), self._retry_s)
 
-    def trip(self, reason: str, seconds: float) -> None:
-        """Leave it alone for so many seconds; the same reason is said once, until it worked again."""
+    def trip(self, reason: str, seconds: float, *, aloud: bool = True) -> None:
+        """Leave it alone for so many seconds; the same reason is said once, until it worked again.
+
+        Args:
+            reason: Why.
+            seconds: For how long.
+            aloud: Whether it is said at all; another breaker may have said so.
+        """
         with self._lock:
             self._until = time.monotonic() + seconds
             self.trips += 1
             self._reason = reason
             said, self._said = self._said, reason.partition(":")[0]
-        if said != self._said:
+        if aloud and said != self._said:
             again = "for the rest of this process" if seconds == math.inf else f"and tried again after {seconds:.0f} s"
             _log.warning("%s is left out %s: %s", self._what, again, reason)
 

@@ -14,17 +14,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from datafeed.cache.about import About, read_about, write_about
 from datafeed.cache.breaker import RETRY_S
 from datafeed.cache.entry import HEADER_NBYTES, ExtentKey, encode_header, find_fault
-from datafeed.cache.evict import Listed, Victims, list_entries
+from datafeed.cache.evict import Listed, Victims, list_entries, list_odd
 from datafeed.cache.files import Descriptor, Files
 from datafeed.cache.folder import Folder, open_folder, open_private
 from datafeed.cache.ledger import Ledger, Usage
 from datafeed.cache.policy import Policy
 from datafeed.cache.sessions import Needed, Reader, Sessions
 
+Admission = Literal["written", "there", "no room"]
+SLOW_S = 5.0
 _LOCK_S = 10.0  # for the ledger, whose holders do a scan at the most
 _POLL_S = 0.005
 _YOUNG = 8  # a hit renews an entry's stamp once an eighth of the entries came after it: hardly any hit writes
@@ -51,7 +54,7 @@ class DiskOptions:
     policy: Policy = "epoch"
     keep_free: int | None = None
     retry_s: float = RETRY_S
-    slow_s: float = 5.0
+    slow_s: float = SLOW_S
 
 
 class EntryFault(Exception):
@@ -163,12 +166,15 @@ class Directory:
         if fault:
             raise EntryFault(fault)
 
-    def admit(self, key: ExtentKey, data: memoryview, limit: int) -> bool:
-        """Keep an extent, if there is room within a limit; return whether it is kept."""
+    def admit(self, key: ExtentKey, data: memoryview, limit: int) -> Admission:
+        """Keep an extent, if there is room within a limit; one that is there, unread, is not written again."""
         with self._ledger.locked(_LOCK_S) as usage:
+            there = self._nbytes(key)
+            if there == key.file_nbytes:
+                return "there"
             if not self._victims.make_room(usage, key, limit, self.floor()):
-                return False
-            usage.add(key.dataset, key.file_nbytes)
+                return "no room"
+            usage.add(key.dataset, key.file_nbytes - there)
             usage.turn += 1
             turn = usage.turn
             self._renew_after = max(_LEAST_YOUNG, usage.nbytes // key.file_nbytes // _YOUNG)
@@ -179,7 +185,7 @@ class Directory:
             with self._ledger.locked(_LOCK_S) as usage:
                 usage.add(key.dataset, -key.file_nbytes)
             raise
-        return True
+        return "written"
 
     def drop(self, key: ExtentKey) -> None:
         """Delete an entry, or what has its name, whoever reads it."""
@@ -216,6 +222,10 @@ class Directory:
         """List the entries of all datasets."""
         yield from list_entries(self.folder, self._files)
 
+    def odd(self) -> Iterator[tuple[str, str]]:
+        """List what has an entry's name and is no file, by dataset and name."""
+        yield from list_odd(self.folder, self._files)
+
     def delete(self, entry: Listed) -> bool:
         """Delete an entry that nobody reads now; return whether it is gone."""
         with self._ledger.locked(_LOCK_S) as usage:
@@ -242,6 +252,11 @@ class Directory:
         volume = self._files.free(self.folder.root)
         return min(volume.f_blocks * volume.f_frsize // _FLOOR_SHARE, _FLOOR_NBYTES)
 
+    def free(self) -> int:
+        """Return how many bytes of the volume are free."""
+        volume = self._files.free(self.folder.root)
+        return volume.f_bavail * volume.f_frsize
+
     def recount(self) -> None:
         """Count anew what the directory holds."""
         self._ledger.recount(_LOCK_S)
@@ -249,6 +264,14 @@ class Directory:
     def close(self) -> None:
         """Leave; what was locked or unfinished is gone."""
         self._leave()
+
+    def _nbytes(self, key: ExtentKey) -> int:
+        """Return what stands in an entry's place takes; 0 where nothing does, or no file."""
+        try:
+            status = os.stat(key.name, dir_fd=self._dataset(key.dataset).fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return 0
+        return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
     def _dataset(self, dataset: str) -> Descriptor:
         folder = self._folders.get(dataset)

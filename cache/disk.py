@@ -23,6 +23,7 @@ from datafeed.cache.files import Descriptor, Files
 from datafeed.cache.folder import warn_of_volume
 from datafeed.cache.ledger import Usage
 from datafeed.cache.sessions import Needed
+from datafeed.cache.slow import files_at
 from datafeed.errors import ConfigError
 from datafeed.sizes import format_size
 
@@ -64,9 +65,10 @@ class DiskTier:
         self.name = name
         self.options = options
         self.counters = DiskCounters()
-        self._files = files or Files()
+        self._files = files or files_at(options.path)
         self._reads = Breaker(f"reading from the {name} cache {options.path}", options.retry_s)
         self._writes = Breaker(f"writing to the {name} cache {options.path}", options.retry_s)
+        self._damaged = Breaker(f"the {name} cache {options.path}")
         self._lowered = (0, -math.inf)
         self._damage: deque[float] = deque(maxlen=_MOST_DAMAGED)
         self._odd: set[ExtentKey] = set()
@@ -128,12 +130,12 @@ class DiskTier:
         """
         if self._writes.is_off or key in self._odd:
             return False
-        kept = self._tried(self._writes, lambda: self._open().admit(key, data, self._limit))
-        if kept:
+        became = self._tried(self._writes, lambda: self._open().admit(key, data, self._limit))
+        if became == "written":
             self.counters.admitted += 1
             self.counters.admitted_nbytes += key.nbytes
             self._writes.works()
-        return bool(kept)
+        return became in {"written", "there"}
 
     def read_wrong(self, key: ExtentKey, file: Descriptor, reason: str) -> None:
         """Delete an entry whose frames are not the right ones; it counts against the disk if the disk changed it.
@@ -193,6 +195,11 @@ class DiskTier:
     def room(self, dataset: str) -> int:
         """Return how many bytes more a dataset that is read can hold, once all that gives way to it is gone."""
         return self._open().room(dataset)
+
+    def free(self) -> tuple[int, int]:
+        """Return how many bytes of the volume are free, and how many of it are left to others."""
+        directory = self._open()
+        return directory.free(), directory.floor()
 
     def recount(self) -> None:
         """Count anew what the directory holds."""
@@ -254,9 +261,10 @@ class DiskTier:
         self.counters.damaged += 1
         self._damage.append(time.monotonic())
         if len(self._damage) == _MOST_DAMAGED and self._damage[-1] - self._damage[0] < _DAMAGE_S:
-            what = f"{_MOST_DAMAGED} entries were damaged within an hour, which disks that are well do not do"
+            what = f"{_MOST_DAMAGED} entries were damaged within an hour: the disk may be failing, and `datafeed cache"
+            self._damaged.trip(f"{what} verify --delete` removes what else is wrong; the latest, {reason}", math.inf)
             for breaker in (self._reads, self._writes):
-                breaker.trip(f"{what}: the latest, {reason}", math.inf)
+                breaker.trip(self._damaged.reason, math.inf, aloud=False)
 
     def _tried(self, breaker: Breaker, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Do something with the disk; None where that fails, which is then left alone for a while."""

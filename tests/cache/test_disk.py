@@ -165,6 +165,20 @@ def test_entries_can_be_listed_verified_and_deleted(tmp_path: Path) -> None:
     assert disk.usage().nbytes == FILE
 
 
+def test_what_is_there_unread_is_not_written_or_counted_again(tmp_path: Path) -> None:
+    """As a tier does whose look-ups hang: the store gives again what its disk holds."""
+    disk = tier(tmp_path)
+    key, data = extent(0)
+    assert [disk.admit(key, data) for _ in range(2)] == [True, True]
+    assert disk.usage().nbytes == FILE
+    assert disk.counters.admitted == 1
+    os.truncate(entry_path(tmp_path, key), FILE // 2)
+    disk.recount()
+    assert disk.admit(key, data)
+    assert disk.usage().nbytes == FILE
+    assert held(disk, key) == data
+
+
 def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
     """A volume that is not mounted must not be filled below its mount point."""
     with pytest.raises(ConfigError, match="make it, or mount its volume"):

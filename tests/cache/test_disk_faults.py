@@ -218,8 +218,10 @@ def test_f24_three_damaged_entries_end_a_tier(tmp_path: Path, caplog: pytest.Log
             path.write_bytes(b"?" + path.read_bytes()[1:])
             assert held(disk, extent(number)[0]) is None
     assert held(disk, extent(3)[0]) is None
-    assert "3 entries were damaged within an hour" in warned(caplog)[0]
-    assert "for the rest of this process" in warned(caplog)[0]
+    (said,) = warned(caplog)
+    assert "the nvme cache" in said
+    assert "left out for the rest of this process: 3 entries were damaged within an hour" in said
+    assert not disk.admit(*extent(4))
 
 
 def test_f26_another_layout_stands_beside_ours(tmp_path: Path) -> None:
