@@ -47,21 +47,30 @@ class Listed:
 
 def list_entries(folder: Folder, files: Files) -> Iterator[Listed]:
     """List the entries of all datasets; what is no entry is passed over."""
-    for found in files.entries(folder.entries):
-        if _DATASET.fullmatch(found.name) and found.is_dir(follow_symlinks=False):
-            with suppress(FileNotFoundError):
-                yield from _list_dataset(folder, files, found.name)
+    for dataset, found in _named(folder, files):
+        with suppress(FileNotFoundError):
+            status = found.stat(follow_symlinks=False)
+            if stat.S_ISREG(status.st_mode):
+                used_s = max(status.st_ctime, status.st_atime)
+                yield Listed(dataset, found.name, status.st_size, status.st_mtime_ns, used_s)
 
 
-def _list_dataset(folder: Folder, files: Files, dataset: str) -> Iterator[Listed]:
-    opened = files.open(dataset, os.O_RDONLY | os.O_DIRECTORY, folder.entries)
-    for found in files.entries(opened):
-        if _NAME.fullmatch(found.name):
+def list_odd(folder: Folder, files: Files) -> Iterator[tuple[str, str]]:
+    """List what has an entry's name and is no file, by dataset and name."""
+    for dataset, found in _named(folder, files):
+        if not found.is_file(follow_symlinks=False):
+            yield dataset, found.name
+
+
+def _named(folder: Folder, files: Files) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Give what has an entry's name, with its dataset."""
+    for dataset in files.entries(folder.entries):
+        if _DATASET.fullmatch(dataset.name) and dataset.is_dir(follow_symlinks=False):
             with suppress(FileNotFoundError):
-                status = found.stat(follow_symlinks=False)
-                if stat.S_ISREG(status.st_mode):
-                    used_s = max(status.st_ctime, status.st_atime)
-                    yield Listed(dataset, found.name, status.st_size, status.st_mtime_ns, used_s)
+                opened = files.open(dataset.name, os.O_RDONLY | os.O_DIRECTORY, folder.entries)
+                for found in files.entries(opened):
+                    if _NAME.fullmatch(found.name):
+                        yield dataset.name, found
 
 
 class Victims:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,8 +11,8 @@ from datafeed._native import crc32c
 from datafeed.cache.about import About
 from datafeed.cache.entry import ExtentKey
 from datafeed.errors import CorruptFrame
+from datafeed.localstore import LocalStore
 from datafeed.reader import BlockReader, check_place
-from datafeed.storage import masked
 
 
 class Extents:
@@ -53,7 +55,9 @@ class Extents:
 
     def about(self) -> About:
         """Return what people are told of the dataset."""
-        return About(masked(self._blocks.store.url), self.nbytes, len(self))
+        store = self._blocks.store
+        url = os.path.abspath(store.url) if isinstance(store, LocalStore) else store.url
+        return About(url, self.nbytes, len(self))
 
     def check(self, extent: int, data: memoryview) -> None:
         """Check that each block stands where it should; what it holds is checked when it is decoded.

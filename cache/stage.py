@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from datafeed.cache.disk import DiskTier
+from datafeed.cache.entry import HEADER_NBYTES
 from datafeed.cache.extents import Extents
+from datafeed.cache.tiers import check_budget
 from datafeed.reader import BlockReader
 
 Outcome = Literal["fetched", "there", "no room"]
@@ -25,6 +27,63 @@ class StageCounts:
     fetched_nbytes: int = 0
     there: int = 0
     no_room: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """Say what is to be fetched.
+
+    Args:
+        numbers: The extents that are not there, in turn.
+        nbytes: What their files will take.
+        there: How many are there already.
+        room: How many bytes more can be held.
+    """
+
+    numbers: tuple[int, ...]
+    nbytes: int
+    there: int
+    room: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether all of it can be held."""
+        return self.nbytes <= self.room
+
+    def cut(self, extents: Extents) -> StagePlan:
+        """Return the part that can be held: the first extents."""
+        left, numbers = self.room, []
+        for number in self.numbers:
+            left -= int(extents.stored[number]) + HEADER_NBYTES
+            if left < 0:
+                break
+            numbers.append(number)
+        nbytes = sum(int(extents.stored[number]) + HEADER_NBYTES for number in numbers)
+        return StagePlan(tuple(numbers), nbytes, self.there, self.room)
+
+
+def plan_stage(extents: Extents, disk: DiskTier, numbers: Iterable[int]) -> StagePlan:
+    """Compare what is wanted with what is there, and with the room that there is.
+
+    Args:
+        extents: Those of the dataset.
+        disk: The tier.
+        numbers: Which of them are wanted.
+
+    Raises:
+        ConfigError: The tier's budget is below the largest extent.
+        OSError: The volume fails.
+    """
+    check_budget(disk, extents)
+    if not len(extents):
+        return StagePlan((), 0, 0, 0)
+    dataset = extents.key(0).dataset
+    disk.read_by(dataset, None)
+    held = {int(entry.name): entry.nbytes for entry in disk.entries() if entry.dataset == dataset}
+    wanted = list(numbers)
+    absent = [number for number in wanted if held.get(number) != int(extents.stored[number]) + HEADER_NBYTES]
+    nbytes = sum(int(extents.stored[number]) + HEADER_NBYTES for number in absent)
+    return StagePlan(tuple(absent), nbytes, len(wanted) - len(absent), disk.room(dataset))
 
 
 def stage(

@@ -58,12 +58,7 @@ class Tiers:
         ]
         about = extents.about()
         for disk in self.disks:
-            least = extents.largest + HEADER_NBYTES
-            if disk.options.budget < least:
-                raise ConfigError(
-                    f"{disk.name}: its budget of {format_size(disk.options.budget)} is below the largest extent of the "
-                    f"dataset: give at least {format_size(least)}"
-                )
+            check_budget(disk, extents)
             disk.read_by(blocks.manifest.dataset_id, None)
             disk.describe(blocks.manifest.dataset_id, about)
         self.host = _host(cache, extents, reserved)
@@ -122,6 +117,20 @@ class Tiers:
         """Leave the disks."""
         for disk in self.disks:
             disk.close()
+
+
+def check_budget(disk: DiskTier, extents: Extents) -> None:
+    """Check that a disk tier can hold any extent of a dataset.
+
+    Raises:
+        ConfigError: Its budget is too small.
+    """
+    least = extents.largest + HEADER_NBYTES
+    if disk.options.budget < least:
+        raise ConfigError(
+            f"{disk.name}: its budget of {format_size(disk.options.budget)} is below the largest extent of the "
+            f"dataset: give at least {format_size(least)}"
+        )
 
 
 def reads_in_place(blocks: BlockReader, path: str) -> bool:

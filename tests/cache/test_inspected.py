@@ -125,7 +125,7 @@ class _Interrupting(CountedStore):
     def read_into(self, name: str, start: int, into: memoryview) -> None:
         """Fill a view, then maybe raise."""
         super().read_into(name, start, into)
-        if len(self.reads) == 5:
+        if len(self.reads) >= 5:  # two threads may both have come meanwhile
             raise KeyboardInterrupt
 
 
