@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, Self, TypeVar, overload
 
 import numpy as np
 
@@ -18,14 +18,15 @@ from datafeed.cache.config import Cache
 from datafeed.cache.lru import LRU
 from datafeed.cache.reader import TieredReader
 from datafeed.columns import Array, Column
-from datafeed.errors import SchemaError
+from datafeed.errors import ConfigError, SchemaError
 from datafeed.localstore import LocalStore
 from datafeed.manifest import Manifest, read_manifest
-from datafeed.order import Layout
+from datafeed.order import Layout, blocks_of, rows_of
 from datafeed.reader import BlockReader
 from datafeed.schema import Schema
 from datafeed.sizes import counted
 from datafeed.storage import masked, open_store
+from datafeed.subset import By, Choice, choose, digest, part_sizes, parts
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -36,7 +37,7 @@ _KEPT_BYTES = 64 * 2**20  # raw bytes of recent blocks kept for reading by numbe
 
 
 class Dataset:
-    """Read a converted dataset.
+    """Read a converted dataset, or some of its records.
 
     Opening costs one read, of the manifest; the block index follows with the first sample. Safe to share between
     threads, to pickle (the copy opens the dataset anew) and to use in a forked child. It is a map-style dataset to
@@ -62,16 +63,79 @@ class Dataset:
         self._store = open_store(self.url, storage_options)
         self.manifest: Manifest = read_manifest(self._store)
         self._recent = _Recent()
+        self._choices: tuple[Choice, ...] = ()
+        self._whole: Self | None = None  # of a subset: what it shares index and reader with
 
-    def __reduce__(self) -> tuple[type[Dataset], tuple[str, Mapping[str, object] | None, Cache | None]]:
-        return type(self), (self.url, self._storage_options, self.cache)
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.url, self._storage_options, self.cache), {"_choices": self._choices}
 
     def __len__(self) -> int:
-        return self.manifest.records
+        return self._choices[-1].count if self._choices else self.manifest.records
 
     def __repr__(self) -> str:
         shards = counted(len(self.manifest.shards), "shard")
-        return f"Dataset({self._store.url!r}: {counted(len(self), 'record')} in {shards})"
+        of = f"{len(self):,} of " if self._choices else ""
+        return f"Dataset({self._store.url!r}: {of}{counted(self.manifest.records, 'record')} in {shards})"
+
+    def subset(
+        self,
+        which: slice | Sequence[int] | npt.NDArray[np.integer] | float,
+        *,
+        seed: int | None = None,
+        by: By | None = None,
+    ) -> Self:
+        """Return some of the records, as a dataset that shares what this one has opened.
+
+        Only blocks that hold records of it are read; what is far is fetched by whole extents. Its record i is the i-th
+        of `which`; of a fraction, the i-th in the order as written.
+
+        Args:
+            which: A slice, which takes no memory; numbers in any order, kept as int64, of which one given twice is
+                there twice; or a fraction above 0 and up to 1, chosen at random.
+            seed: Chooses the records of a fraction; None for 0.
+            by: What a fraction is chosen of: "record", the default, or "extent"; see `split`.
+
+        Raises:
+            ConfigError: It takes no record, or `seed` or `by` stand beside what is no fraction.
+            IndexError: A number is out of range.
+            TypeError: `which` is something else.
+        """
+        if isinstance(which, (float, np.floating)):
+            size = part_sizes([float(which)], len(self), whole=False)
+            return self._with(*self._choices, parts(size, 0 if seed is None else seed, by or "record")[0])
+        if seed is not None or by is not None:
+            name = "by" if seed is None else "seed"
+            raise ConfigError(f"{name}= is for a fraction, as in subset(0.1, {name}=...)")
+        within = isinstance(which, range) and len(which) > 0 and min(which) >= 0 and max(which) < len(self)
+        taken = which if isinstance(which, slice) or within else self._numbers(which)
+        return self._with(*choose(taken, len(self), self._choices))  # type: ignore[arg-type]  # a range is a Sequence
+
+    def split(self, fractions: Sequence[float], seed: int = 0, *, by: By = "record") -> tuple[Self, ...]:
+        """Return disjoint subsets at random, which together are all records.
+
+        The same fractions, seed and dataset give the same parts for ever.
+
+        Args:
+            fractions: Of each part; they add up to 1. Sizes are exact: the bounds between parts are rounded.
+            seed: Chooses the parts.
+            by: "record": each block gives each part its share of records, drawn at random, so reading a part of 10 %
+                reads about every block that holds ten. "extent": a part is whole extents, chosen at random, but for
+                those that bounds between parts divide: it reads no more than itself, and is as good as random only
+                where neighbours are not alike, as after a conversion that shuffles.
+
+        Raises:
+            ConfigError: They do not add up to 1, a part would hold no record, or `by` is unknown.
+        """
+        sizes = part_sizes(fractions, len(self))
+        return tuple(self._with(*self._choices, part) for part in parts(sizes, seed, by))
+
+    def _with(self, *choices: Choice) -> Self:
+        """Return the records that choices take of the whole dataset."""
+        found = type(self).__new__(type(self))
+        shared = {name: value for name, value in vars(self).items() if name not in ("layout", "held_nbytes")}
+        whole = self if self._whole is None else self._whole
+        vars(found).update(shared, _choices=choices, _whole=whole)
+        return found
 
     @property
     def schema(self) -> Schema:
@@ -86,17 +150,21 @@ class Dataset:
             CorruptIndex: It is damaged.
             IndexMismatch: It belongs to another dataset.
         """
-        return read_index(self._store, self.manifest)
+        return read_index(self._store, self.manifest) if self._whole is None else self._whole.index
 
     @cached_property
     def reader(self) -> BlockReader | TieredReader:
         """What reads and checks blocks."""
+        if self._whole is not None:
+            return self._whole.reader
         blocks = BlockReader(self._store, self.manifest, self.index)
         return blocks if self.cache is None else TieredReader(blocks, self.cache)
 
     @cached_property
     def tiered(self) -> TieredReader | None:
         """What reads an epoch's blocks ahead; None for a local dataset without a cache, which is read in place."""
+        if self._whole is not None:
+            return self._whole.tiered
         if isinstance(self.reader, TieredReader):
             return self.reader
         return None if isinstance(self._store, LocalStore) else TieredReader(self.reader, Cache())
@@ -104,7 +172,22 @@ class Dataset:
     @cached_property
     def layout(self) -> Layout:
         """Where every record lies."""
-        return Layout(self.index.first, self.index.extents)
+        layout = Layout(self.index.first, self.index.extents)
+        for choice in self._choices:
+            layout = choice.layout(layout)
+        return layout
+
+    @cached_property
+    def held_nbytes(self) -> int:
+        """The raw bytes of the blocks that hold its records."""
+        if not self._choices:
+            return self.manifest.raw_bytes
+        return int(self.index.raw[np.diff(self.layout.first) > 0].sum(dtype=np.int64))
+
+    @property
+    def digest(self) -> str:
+        """What names its records, and their order as written."""
+        return digest(self.manifest.digest, self._choices)
 
     @cached_property
     def _parser(self) -> Parser:
@@ -154,9 +237,8 @@ class Dataset:
         return np.where(numbers < 0, numbers + len(self), numbers)
 
     def _read(self, numbers: npt.NDArray[np.int64], form: Callable[[Schema, Sequence[Column]], T]) -> T:
-        first = self.index.first
-        blocks = np.searchsorted(first, numbers, side="right") - 1
-        rows = (numbers - first[blocks]).astype(np.int32)
+        places = self.layout.places(numbers)
+        blocks, rows = blocks_of(places), rows_of(places)
         needed, which = np.unique(blocks, return_inverse=True)
         table = [self._block(number) for number in needed.tolist()]
         try:

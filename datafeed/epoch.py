@@ -224,10 +224,10 @@ class _InPlace:
 def _reading(dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated, span: Span) -> _InPlace | Ahead[Step]:
     """Return the steps of an order, and what reads their blocks."""
     steps = _schedule(dataset, options, order, span)
-    full = isinstance(order, FullOrder) or options.mode == "full"
-    if dataset.tiered is None or (full and dataset.cache is None):  # which would fetch an extent for a block of it
+    returns = _returns(dataset, options)
+    if dataset.tiered is None or (returns and dataset.cache is None):  # which would fetch an extent for a block of it
         return _InPlace(steps, dataset.reader.read_runs)
-    if isinstance(order, FullOrder) or full:
+    if isinstance(order, FullOrder) or returns:
         return dataset.tiered.ahead(steps, None)
     left = order.remaining(span.start)
     if options.mode == "natural":  # an epoch resumed elsewhere may need others
@@ -238,18 +238,23 @@ def _reading(dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated
 def _schedule(dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated, span: Span) -> Iterator[Step]:
     """Return the steps of an order."""
     layout = dataset.layout
-    if isinstance(order, FullOrder) or options.mode == "full":
+    if isinstance(order, FullOrder) or _returns(dataset, options):
         block_bytes = max(1, dataset.manifest.raw_bytes // max(1, len(layout.first) - 1))
         return within(order, layout, span, max(1, options.window // block_bytes))
     return once(order, layout, span)
 
 
+def _returns(dataset: Dataset, options: FeedOptions) -> bool:
+    """Tell whether the order returns to any block at any time: as numbers in any order, left as given, do too."""
+    return options.mode == "full" or (options.mode == "natural" and dataset.layout.turn is not None)
+
+
 def _together(dataset: Dataset, options: FeedOptions, maker: Maker, batch_size: int) -> int:
     """Return how many batches are best parsed at a time: a power of two."""
     manifest = dataset.manifest
-    if not options.num_workers or options.mode == "full" or not maker.parses_only:
+    if not options.num_workers or _returns(dataset, options) or not maker.parses_only:
         return 1
-    batch_bytes = max(1, manifest.raw_bytes * batch_size // max(1, len(dataset)))
+    batch_bytes = max(1, manifest.raw_bytes * batch_size // max(1, manifest.records))
     most = min(_MOST_TOGETHER, _TOGETHER_NBYTES // batch_bytes)
     return 1 << max(0, most.bit_length() - 1)
 

@@ -128,7 +128,7 @@ class Feed:
         records, options = max(1, len(self.dataset)), self.options
         if options.mode != "window":
             return Spec(options.mode, options.seed)
-        record_bytes = max(1, self.dataset.manifest.raw_bytes // records)
+        record_bytes = max(1, self.dataset.held_nbytes // records)
         window = min(options.window // record_bytes, records) // lanes
         return Spec("window", options.seed, lanes, round_window(window))
 
@@ -151,8 +151,8 @@ class Feed:
         return ranks.share(ranks.group()).ranks
 
     def _identity(self, spec: Spec) -> OrderIdentity:
-        manifest = self.dataset.manifest
-        return OrderIdentity(manifest.digest, len(self.dataset), manifest.header.extent_size, spec)
+        dataset = self.dataset
+        return OrderIdentity(dataset.digest, len(dataset), dataset.manifest.header.extent_size, spec)
 
     def _agree(self, group: Group, plan: Plan) -> None:
         """Compare with the other ranks what is about to be read, where torch.distributed knows them all."""

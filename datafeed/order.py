@@ -15,6 +15,7 @@ A place is a record's address, `block << 32 | row`.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,14 +28,16 @@ Mode = Literal["window", "full", "natural"]
 Places = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int32]
+Rows = Callable[[Numbers, Numbers], Numbers]
 
-_GOLDEN = 0x9E3779B97F4A7C15
+GOLDEN = 0x9E3779B97F4A7C15
 _MIX_1 = 0xBF58476D1CE4E5B9
 _MIX_2 = 0x94D049BB133111EB
 _WORD = 0xFFFFFFFFFFFFFFFF
 
 # What a stream of random numbers is for: streams of different purposes never meet.
 _EXTENTS, _RUNS, _WINDOW, _FEISTEL, _SAMPLE = 1, 2, 3, 4, 5
+SPLIT_BLOCKS, SPLIT_ROWS, SPLIT_EXTENTS = 6, 7, 8
 
 _FIRST_WINDOW = 32
 _FEISTEL_ROUNDS = 6
@@ -42,15 +45,20 @@ _FEISTEL_ROUNDS = 6
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Say where the records of a dataset lie.
+    """Say where the records of a dataset lie, or those of it that were chosen.
 
     Args:
         first: int64[blocks + 1], the number of each block's first record, then the number of records.
         extents: int64[extents + 1], the block in which each extent begins, then the number of blocks.
+        chosen: Returns the row of each record in its block, int64[n], from the blocks and from what it is among those
+            chosen of its block, from 0, both int64[n]; None where all records are.
+        turn: int64[records], which record, in the order of blocks, each number means; None where numbers ascend so.
     """
 
     first: Numbers
     extents: Numbers
+    chosen: Rows | None = None
+    turn: Numbers | None = None
 
     @property
     def records(self) -> int:
@@ -59,11 +67,21 @@ class Layout:
 
     def places(self, numbers: Numbers) -> Places:
         """Return the places of records given by number."""
+        if self.turn is not None:
+            numbers = self.turn[numbers]
         blocks = np.searchsorted(self.first, numbers, side="right") - 1
-        return blocks.astype(np.uint64) << np.uint64(32) | (numbers - self.first[blocks]).astype(np.uint64)
+        return self.actual(blocks.astype(np.uint64) << np.uint64(32) | (numbers - self.first[blocks]).astype(np.uint64))
+
+    def actual(self, places: Places) -> Places:
+        """Return the places of records given by their block, and what they are among those chosen of it."""
+        if self.chosen is None:
+            return places
+        blocks = (places >> np.uint64(32)).astype(np.int64)
+        rows = self.chosen(blocks, (places & np.uint64(0xFFFFFFFF)).astype(np.int64))
+        return places >> np.uint64(32) << np.uint64(32) | rows.astype(np.uint64)
 
     def numbers(self, places: Places) -> Numbers:
-        """Return the numbers of records given by place."""
+        """Return the numbers of records given by place, where all are chosen."""
         return self.first[blocks_of(places)] + rows_of(places)
 
 
@@ -134,7 +152,7 @@ class FullOrder:
     def __init__(self, spec: Spec, layout: Layout, epoch: int, share: Share = WHOLE) -> None:
         self._layout = layout
         self._share = share
-        self._key = _stream(_FEISTEL, spec.seed, epoch)
+        self._key = stream(_FEISTEL, spec.seed, epoch)
 
     def places(self, start: int, end: int) -> Places:
         """Return the places at positions start to end."""
@@ -219,10 +237,11 @@ class _Lane:
 
     def __init__(self, spec: Spec, layout: Layout, lane: int, epoch: int, runs: tuple[Numbers, Numbers]) -> None:
         self._spec = spec
+        self._layout = layout
         self._epoch = epoch
         self._lane = lane
         starts, lengths = runs
-        turn = permutation(len(starts), _stream(_RUNS, spec.seed, epoch, lane)).astype(np.int64)
+        turn = permutation(len(starts), stream(_RUNS, spec.seed, epoch, lane)).astype(np.int64)
         self._bounds, self._blocks, rows = _block_pieces(layout.first, starts[turn], lengths[turn])
         # What added to a lane position gives the place; the low half may wrap, and the addition wraps it back.
         self._base = (self._blocks.astype(np.uint64) << np.uint64(32) | rows) - self._bounds[:-1].astype(np.uint64)
@@ -256,14 +275,14 @@ class _Lane:
         """Make the window that holds a position; return the position's place in it."""
         number, start, end = window_bounds(self._spec, self._lane, position)
         end = min(end, int(self._bounds[-1]))
-        turn = permutation(end - start, _stream(_WINDOW, self._spec.seed, self._epoch, self._lane, number))
+        turn = permutation(end - start, stream(_WINDOW, self._spec.seed, self._epoch, self._lane, number))
         low = int(np.searchsorted(self._bounds, start, side="right")) - 1
         high = int(np.searchsorted(self._bounds, end, side="left"))
         bounds = np.minimum(np.maximum(self._bounds[low : high + 1], start), end)
         lengths = bounds[1:] - bounds[:-1]
         ascending = np.repeat(self._base[low:high], lengths)
         ascending += np.arange(start, end, dtype=np.uint64)
-        self._window = ascending[turn.astype(np.int64)]
+        self._window = self._layout.actual(ascending[turn.astype(np.int64)])
         self._window_start = start
         return position - start
 
@@ -286,7 +305,7 @@ def _block_pieces(first: Numbers, starts: Numbers, lengths: Numbers) -> tuple[Nu
 def _cut_runs(spec: Spec, layout: Layout, lengths: Numbers) -> list[tuple[Numbers, Numbers]]:
     """Lay the permuted extents end to end and cut them into lanes: per lane, record numbers and lengths of its runs."""
     extent_first = layout.first[layout.extents]
-    turn = permutation(len(layout.extents) - 1, _stream(_EXTENTS, spec.seed)).astype(np.int64)
+    turn = permutation(len(layout.extents) - 1, stream(_EXTENTS, spec.seed)).astype(np.int64)
     begins = extent_first[turn]
     extent_bounds = np.concatenate(([0], np.cumsum(extent_first[turn + 1] - begins)))
     lane_bounds = np.concatenate(([0], np.cumsum(lengths)))
@@ -307,7 +326,7 @@ def permutation(count: int, key: int) -> Places:
     """
     mask = np.uint64((1 << max(0, count - 1).bit_length()) - 1)
     index = np.arange(count, dtype=np.uint64)
-    keys = _mix(index * np.uint64(_GOLDEN) + np.uint64(key)) & ~mask | index
+    keys = mix(index * np.uint64(GOLDEN) + np.uint64(key)) & ~mask | index
     keys.sort()
     keys &= mask
     return keys
@@ -332,16 +351,16 @@ def _feistel_once(values: Places, half: int, key: int) -> Places:
     shift, mask = np.uint64(half), np.uint64((1 << half) - 1)
     left, right = values >> shift, values & mask
     for round_ in range(_FEISTEL_ROUNDS):
-        scrambled = _mix(right * np.uint64(_GOLDEN) + np.uint64(_stream(round_, key))) & mask
+        scrambled = mix(right * np.uint64(GOLDEN) + np.uint64(stream(round_, key))) & mask
         left, right = right, left ^ scrambled
     return left << shift | right
 
 
-def _stream(*parts: int) -> int:
-    """Fold integers into one 64-bit key."""
+def stream(*parts: int) -> int:
+    """Fold integers into one 64-bit key; the first one says what for."""
     key = 0
     for part in parts:
-        key = _mix_int((key + (part & _WORD) + _GOLDEN) & _WORD)
+        key = _mix_int((key + (part & _WORD) + GOLDEN) & _WORD)
     return key
 
 
@@ -351,7 +370,8 @@ def _mix_int(value: int) -> int:
     return value ^ value >> 31
 
 
-def _mix(values: Places) -> Places:
+def mix(values: Places) -> Places:
+    """Scramble each value: the finalizer of splitmix64."""
     out = values >> np.uint64(30)
     out ^= values
     out *= np.uint64(_MIX_1)
@@ -363,4 +383,4 @@ def _mix(values: Places) -> Places:
 
 def sample_key(seed: int, epoch: int, number: int) -> int:
     """Return the key of the random generator of one record in one epoch."""
-    return _stream(_SAMPLE, seed, epoch, number)
+    return stream(_SAMPLE, seed, epoch, number)

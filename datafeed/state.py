@@ -24,7 +24,7 @@ class OrderIdentity:
     """Name all that the order depends on; a position means nothing in another order.
 
     Args:
-        dataset: The dataset's digest.
+        dataset: The dataset's digest, and that of the subset where it is one.
         records: How many records it has.
         extent_size: Its nominal extent, in stored bytes.
         spec: The order.

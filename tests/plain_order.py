@@ -34,11 +34,13 @@ def shuffled(items: list[int], key: int) -> list[int]:
     return [items[key % low] for key in sorted(keys)]
 
 
-def plain_window_order(spec: Spec, layout: Layout, epoch: int) -> list[int]:
-    """Return the record numbers of one epoch in order."""
-    extents = []
+def plain_window_order(spec: Spec, layout: Layout, epoch: int, chosen: list[int] | None = None) -> list[int]:
+    """Return the record numbers of one epoch in order, of all records or of those that were chosen."""
+    numbers = range(layout.records) if chosen is None else sorted(chosen)
+    extents: list[list[int]] = []
     for begin, end in zip(layout.extents[:-1], layout.extents[1:], strict=True):
-        extents.append(list(range(int(layout.first[begin]), int(layout.first[end]))))
+        low, high = int(layout.first[begin]), int(layout.first[end])
+        extents.append([number for number in numbers if low <= number < high])
     turn = shuffled(list(range(len(extents))), stream(1, spec.seed))
     line = [(extent, record) for extent in turn for record in extents[extent]]
     lanes, total = [], len(line)
