@@ -36,6 +36,8 @@ _COMMANDS = {
     "index": "datafeed.commands.index",
     "cat": "datafeed.commands.cat",
     "export": "datafeed.commands.export",
+    "cache": "datafeed.commands.cache",
+    "chaos": "datafeed.commands.chaos",
     "demo": "datafeed.commands.demo",
 }
 
@@ -139,6 +141,6 @@ def main(*, debug: bool) -> None:
         2    wrong usage, options or environment
         3    what should be read is missing, empty or not as expected
         4    the destination cannot be written, is full, locked, or holds something else
-        5    a dataset is damaged
+        5    a dataset or a cache is damaged
         130  interrupted
     """

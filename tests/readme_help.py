@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import tiny
 from click.testing import CliRunner
 
@@ -33,16 +34,23 @@ def _replaced(text: str, pattern: str, part: str) -> str:
 
 def help_section() -> str:
     """Return the help of every command, each in a fenced block."""
-    commands = [
-        [],
-        *([name] for name in main.list_commands(main.make_context("datafeed", ["--help"], resilient_parsing=True))),
-    ]
     parts = []
-    for command in commands:
+    for command in _commands(main, []):
         shown = CliRunner().invoke(main, [*command, "--help"], prog_name="datafeed", terminal_width=_WIDTH)
         assert shown.exit_code == 0, shown.output
         parts.append(f"```console\n$ {' '.join(['datafeed', *command, '--help'])}\n{shown.output}```\n")
     return "\n".join(parts)
+
+
+def _commands(group: click.Command, path: list[str]) -> Iterator[list[str]]:
+    """Give the names of a command and of those below it, each with those above."""
+    yield path
+    if isinstance(group, click.Group):
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            yield from _commands(command, [*path, name])
 
 
 def _dump(folder: Path) -> str:

@@ -50,11 +50,12 @@ def progress_text(progress: Progress) -> str:
         return "reading the source, to plan"
     done = f"{counted(progress.records, 'record')} in {counted(progress.shards, 'shard')}"
     rate = f"{progress.records_per_s:,.0f} records/s, {format_size(progress.raw_bytes_per_s)}/s"
-    left = "committing" if progress.phase == "commit" else _left(progress.eta_s)
+    left = "committing" if progress.phase == "commit" else time_left(progress.eta_s)
     return f"{done}, {rate}, ratio {progress.ratio:.2f}, {left}"
 
 
-def _left(eta_s: float | None) -> str:
+def time_left(eta_s: float | None) -> str:
+    """Return how long something will take, in words."""
     if eta_s is None:
         return "time left unknown"
     minutes, seconds = divmod(round(eta_s), 60)

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import click
 
+from datafeed.errors import ConfigError
+
 _Decorated = TypeVar("_Decorated", bound=Callable[..., object])
 
 
@@ -49,6 +51,25 @@ def json_option(command: _Decorated) -> _Decorated:
 def storage_options(pairs: tuple[tuple[str, str], ...]) -> Mapping[str, object] | None:
     """Return the pairs as fsspec takes them; "true", "false" and integers become what they name."""
     return {key: _typed(value) for key, value in pairs} or None
+
+
+def confirm(question: str, otherwise: str) -> None:
+    """Ask, and go on at a yes alone.
+
+    Args:
+        question: What is asked.
+        otherwise: What the error says that a no, or nobody there to answer, ends in.
+
+    Raises:
+        ConfigError: There was no yes.
+    """
+    try:
+        answer = click.confirm(question, err=True)
+    except click.Abort:
+        answer = False
+        click.echo(err=True)  # the question left the line open
+    if not answer:
+        raise ConfigError(f"{otherwise}: answer y, or give --yes")
 
 
 def _typed(value: str) -> object:
