@@ -113,18 +113,19 @@ def stage(
         ShardMissing: A shard is gone.
     """
     staging = _Stage(blocks, disk, numbers, on_done)
-    pool = [threading.Thread(target=staging.work, name="datafeed-stage", daemon=True) for _ in range(threads)]
+    running = 0
     try:
-        for thread in pool:
-            thread.start()
-        for thread in pool:
-            thread.join()
+        for _ in range(threads):
+            threading.Thread(target=staging.work, name="datafeed-stage", daemon=True).start()
+            running += 1
+        while running:
+            staging.done.acquire()  # not by join(), which after a Ctrl-C takes a thread that runs for one that ended
+            running -= 1
     finally:
         staging.ended = True
         end = time.monotonic() + _JOIN_S
-        for thread in pool:
-            if thread.ident is not None:
-                thread.join(max(0.0, end - time.monotonic()))
+        while running and staging.done.acquire(timeout=max(0.0, end - time.monotonic())):
+            running -= 1
     if staging.error is not None:
         raise staging.error
     return staging.counts
@@ -140,6 +141,7 @@ class _Stage:
     ) -> None:
         self.counts = StageCounts()
         self.ended = False
+        self.done = threading.Semaphore(0)  # raised by each thread at its end
         self.error: BaseException | None = None
         self._blocks = blocks
         self._extents = Extents(blocks)
@@ -159,6 +161,8 @@ class _Stage:
             with self._lock:
                 self.ended = True
                 self.error = self.error or exc
+        finally:
+            self.done.release()
 
     def _next(self) -> int | None:
         with self._lock:

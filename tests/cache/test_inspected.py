@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from cache_files import DATASET, FILE, OTHER, entry_path, extent, held, tier
 from counted_store import CountedStore
+from processes import wait_until
 from tiny import write_dataset
 
 from datafeed.blockindex import read_index
@@ -21,6 +23,14 @@ from datafeed.cache.stage import stage
 from datafeed.manifest import read_manifest
 from datafeed.reader import BlockReader
 from datafeed.storage import open_store
+
+
+@pytest.fixture
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset of 12 extents."""
+    folder = tmp_path_factory.mktemp("data")
+    write_dataset(str(folder), shards=3, blocks=8, extent_size=200)
+    return folder
 
 
 def looking(path: Path) -> Directory:
@@ -119,6 +129,33 @@ def test_an_entry_says_when_it_was_used(tmp_path: Path) -> None:
     assert time.time() - entry.used_s < 60
 
 
+class _CtrlC(CountedStore):
+    """Interrupt the main thread within a read, which goes on for a while."""
+
+    finished = 0
+
+    def read_into(self, name: str, start: int, into: memoryview) -> None:
+        """Fill a view, maybe after a signal."""
+        if len(self.reads) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.3)
+        super().read_into(name, start, into)
+        self.finished += 1
+
+
+def test_ctrl_c_waits_for_what_is_being_fetched(tmp_path: Path, shards: Path) -> None:
+    """No thread goes on behind the back of whoever closes the tier then."""
+    store = _CtrlC(open_store(str(shards)))
+    manifest = read_manifest(store)
+    disk = tier(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        stage(BlockReader(store, manifest, read_index(store, manifest)), disk, range(12), lambda *_: None, threads=1)
+    assert store.finished == len(store.reads) == 4
+    assert len(disk.entries()) == 4
+    disk.close()
+    assert list((tmp_path / NAME / "sessions").iterdir()) == []
+
+
 class _Interrupting(CountedStore):
     """Interrupt after some reads, as Ctrl-C does."""
 
@@ -129,18 +166,16 @@ class _Interrupting(CountedStore):
             raise KeyboardInterrupt
 
 
-def test_staging_takes_numbers_as_it_goes_and_ends_with_whole_entries(tmp_path: Path) -> None:
+def test_staging_takes_numbers_as_it_goes_and_ends_with_whole_entries(tmp_path: Path, shards: Path) -> None:
     """A dataset of millions of extents is not queued at once, and what an interrupt leaves is whole."""
-    write_dataset(str(tmp_path / "data"), shards=3, blocks=8, extent_size=200)
-    store = _Interrupting(open_store(str(tmp_path / "data")))
+    store = _Interrupting(open_store(str(shards)))
     manifest = read_manifest(store)
     blocks = BlockReader(store, manifest, read_index(store, manifest))
-    (tmp_path / "nvme").mkdir()
-    disk = tier(tmp_path / "nvme")
+    disk = tier(tmp_path)
     taken: list[int] = []
     with pytest.raises(KeyboardInterrupt):
         stage(blocks, disk, (taken.append(number) or number for number in range(12)), lambda *_: None, threads=2)
     assert len(taken) <= 7
-    assert not [thread for thread in threading.enumerate() if thread.name == "datafeed-stage"]
+    wait_until(lambda: not [thread for thread in threading.enumerate() if thread.name == "datafeed-stage"])
     assert 3 <= len(disk.entries()) < 12
     assert [disk.verify(entry) for entry in disk.entries()] == [""] * len(disk.entries())
