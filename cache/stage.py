@@ -79,6 +79,7 @@ def plan_stage(extents: Extents, disk: DiskTier, numbers: Iterable[int]) -> Stag
         return StagePlan((), 0, 0, 0)
     dataset = extents.key(0).dataset
     disk.read_by(dataset, None)
+    disk.recount()  # somebody may have removed entries by hand
     held = {int(entry.name): entry.nbytes for entry in disk.entries() if entry.dataset == dataset}
     wanted = list(numbers)
     absent = [number for number in wanted if held.get(number) != int(extents.stored[number]) + HEADER_NBYTES]
