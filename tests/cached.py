@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 from tiny import write_dataset
 
@@ -51,3 +55,24 @@ def epoch(loader: datafeed.Loader) -> tuple[list[int], dict[str, TierStats]]:
 def entries(disk: Path) -> list[Path]:
     """Return the entries of a tier's directory, in turn."""
     return sorted((disk / NAME / "entries").glob("*/[0-9]*"))
+
+
+@contextmanager
+def mounted(path: Path, options: str) -> Iterator[Path]:
+    """Mount a volume of its own, which takes the right to; skip the test where it is not there.
+
+    Args:
+        path: Where; made.
+        options: As tmpfs takes them.
+
+    Yields:
+        The path.
+    """
+    path.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path], check=False, capture_output=True)
+    if made.returncode:
+        pytest.skip("NOT TESTED: a full volume: a small one cannot be mounted here")
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)  # a loader not collected yet may be at home there

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import s3fs
-from cached import EXTENTS, RECORDS, dataset, entries, epoch, loader, run, staged
+from cached import EXTENTS, RECORDS, dataset, entries, epoch, loader, mounted, run, staged
 from processes import wait_until
 from s3_server import environment, make_bucket, options, s3_server
 from tiny import write_dataset
@@ -217,6 +217,20 @@ def test_a_damaged_dataset_is_not_staged(tmp_path: Path) -> None:
     result = run("cache", "stage", url, "--nvme", disk, "--nvme-budget", "1MB", "--threads", "1")
     assert (result.exit_code, result.stderr.count("\n")) == (5, 1)
     assert run("cache", "verify", "--nvme", disk).exit_code == 0
+
+
+def test_f13_a_disk_without_inodes_is_named(tmp_path: Path) -> None:
+    """What was fetched stays; the error says what is used up, and what to do."""
+    url = dataset(tmp_path / "data")
+    with mounted(tmp_path / "nvme", "size=8m,nr_inodes=30") as disk:
+        result = run("cache", "stage", url, "--nvme", disk, "--nvme-budget", "8MB")
+        assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (4, "", 1)
+        assert f"error: the nvme cache {disk} cannot be written: its volume is full (" in result.stderr
+        assert "and no inodes free" in result.stderr
+        held = len(entries(disk))
+        assert f"{held} extents of {EXTENTS} of {url} were fetched, the same command goes on" in result.stderr
+        assert 10 < held < 30
+        assert run("cache", "verify", "--nvme", disk).exit_code == 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: a foreign directory needs root to make")
