@@ -158,7 +158,7 @@ def ray_cluster(address: str | None, workers: int | None) -> Iterator[int]:
 
     Raises:
         MissingExtra: Ray is not installed.
-        ConfigError: There is no cluster at the address.
+        ConfigError: There is no cluster at the address, or a local one does not start.
     """
     try:
         import ray
@@ -192,7 +192,9 @@ def _connect(address: str | None, workers: int) -> None:
                 ray.init(num_cpus=workers, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
                 return
             ray.init(**quiet)
-        except (ConnectionError, ValueError) as exc:
+        except Exception as exc:  # (Ray raises bare ones where its processes do not start)
+            if address is None and not isinstance(exc, ConnectionError | ValueError):
+                raise ConfigError(f"a local Ray cannot be started: {exc}; {_WITHOUT}") from exc
             raise ConfigError(f"no Ray cluster at {address or 'any address that Ray knows'}: {exc}; {_NEXT}") from exc
 
 
@@ -219,6 +221,7 @@ def _check_reachable(address: str) -> None:
 _WORDS = ("auto", "local")
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
 _SETTINGS = b"\x04"
+_WITHOUT = "its logs are in session_latest/logs, under /tmp/ray or RAY_TMPDIR; --workers 1 does without Ray"
 _NEXT = "is it running (`ray start --head`), and is the port that of its GCS? Without an address a local Ray is started"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -197,6 +198,29 @@ def test_an_address_of_another_form_is_refused(address: str) -> None:
     """With the forms that there are."""
     with pytest.raises(ConfigError, match=r"expected a Ray address as HOST:PORT or ray://HOST:PORT"):
         _connect(address, 2)
+
+
+UNSTARTED = """
+from datafeed.converters import pool
+from datafeed.errors import ConfigError
+try:
+    with pool.ray_cluster(None, 2):
+        pass
+except ConfigError as exc:
+    print(exc)
+"""
+
+
+@pytest.mark.parametrize(("folder", "reason"), [("x" * 100, "path length"), ("file", "Not a directory")])
+def test_a_local_ray_that_does_not_start_is_named(tmp_path: Path, folder: str, reason: str) -> None:
+    """Ray raises whatever it meets: here its sockets' paths are too long, or its folder is a file."""
+    (tmp_path / "file").touch()
+    given = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    environment = {**given, "RAY_TMPDIR": str(tmp_path / folder)}
+    done = subprocess.run(
+        [sys.executable, "-c", UNSTARTED], env=environment, capture_output=True, text=True, check=True
+    )
+    assert re.match(f"a local Ray cannot be started: .*{reason}.*--workers 1 does without", done.stdout)
 
 
 LOCAL = """
