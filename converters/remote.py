@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO, NoReturn, cast
 
 from datafeed.converters.braces import expand
 from datafeed.converters.names import shown
 from datafeed.converters.source import Stamp
-from datafeed.errors import ConfigError, DatafeedError, SourceError, SourceNotFound
+from datafeed.errors import ConfigError, DatafeedError, MissingExtra, SourceError, SourceNotFound
 from datafeed.storage import masked
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _listed(url: str, suffixes: tuple[str, ...], options: Options) -> list[Stamp
         infos = [info for info in found.values() if info["type"] == "file"]
     elif not fs.isdir(root):
         if not fs.exists(root):
-            raise SourceNotFound(f"no file or folder {shown(url)}")
+            raise SourceNotFound(f"no file or folder {shown(url)}{_bucket(fs, root)}")
         infos = [fs.info(root)]
     else:
         start = len(root.rstrip("/")) + 1 if root.strip("/") else 0
@@ -57,6 +57,15 @@ def _listed(url: str, suffixes: tuple[str, ...], options: Options) -> list[Stamp
             if info["type"] == "file" and name.lower().endswith(suffixes) and not _hidden(name[start:])
         ]
     return sorted(_stamp(naming.url_of(info["name"]), info) for info in infos)
+
+
+def _bucket(fs: AbstractFileSystem, root: str) -> str:
+    """Say that the bucket itself is what is missing, where a store of buckets says so."""
+    bucket = root.partition("/")[0]
+    with suppress(OSError):  # who may list one folder need not be allowed to list the bucket
+        if "s3" in fs.protocol and not fs.exists(bucket):
+            return f": no bucket {bucket!r} is to be seen: is its name spelt right, and the endpoint the right one?"
+    return ""
 
 
 def _hidden(name: str) -> bool:
@@ -255,7 +264,11 @@ def _file_system(url: str, options: Options) -> tuple[AbstractFileSystem, str]:
 
     try:
         fs, name = url_to_fs(url, **options)
-    except (ValueError, ImportError) as exc:
+    except ImportError as exc:
+        if "s3fs" in str(exc):
+            raise MissingExtra("s3fs", "s3", "to read raw data from S3") from exc
+        raise ConfigError(f"no file system for {shown(url)}: {masked(str(exc))}") from exc
+    except ValueError as exc:
         raise ConfigError(f"no file system for {shown(url)}: {masked(str(exc))}") from exc
     return fs, cast("str", name)
 
@@ -268,7 +281,13 @@ def _errors(url: str) -> Iterator[None]:
     except DatafeedError:
         raise
     except FileNotFoundError as exc:
-        raise SourceNotFound(f"no file or folder {shown(url)}: {masked(str(exc))}") from exc
+        text = masked(str(exc))
+        raise SourceNotFound(f"no file or folder {shown(url)}{'' if text in shown(url) else f': {text}'}") from exc
+    except TypeError as exc:
+        if "unexpected keyword argument" not in str(exc):
+            _fail(url, exc)
+        unknown = str(exc).rpartition("argument ")[2]
+        raise ConfigError(f"storage_options: the file system of {shown(url)} takes no option {unknown}") from exc
     except Exception as exc:  # noqa: BLE001  (each file system raises errors of its own client)
         _fail(url, exc)
 

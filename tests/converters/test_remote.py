@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -10,7 +13,7 @@ import pytest
 
 from datafeed.converters import remote
 from datafeed.converters.convert import ConvertOptions, convert
-from datafeed.errors import SourceError
+from datafeed.errors import ConfigError, SourceError, SourceNotFound
 
 FILES = {"a/1.bin": b"x", "b/2.bin": b"yy"}
 
@@ -77,3 +80,40 @@ def test_errors_of_a_file_system_show_no_token() -> None:
         list(remote.listed("memory://s/gone?signature=hush", ("",), {}))
     assert "signature=***" in str(caught.value)
     assert "hush" not in str(caught.value)
+
+
+def test_an_option_that_the_file_system_does_not_take_is_named() -> None:
+    """It is the caller's mistake, not the data's."""
+    with pytest.raises(ConfigError, match=r"storage_options: .* takes no option 'nonsense'"):
+        list(remote.listed("s3://bucket/raw", ("",), {"nonsense": 1, "key": "k", "secret": "s"}))
+
+
+def test_the_extra_that_s3_needs_is_named(tmp_path: Path) -> None:
+    """As for every other package that is not there."""
+    hidden = tmp_path / "s3fs"
+    hidden.mkdir()
+    (hidden / "__init__.py").write_text("raise ImportError('hidden')")
+    done = subprocess.run(
+        [sys.executable, "-c", LISTED],
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "s3fs is needed to read raw data from S3: pip install 'datafeed-torch[s3]'\n", done.stderr
+
+
+LISTED = """
+from datafeed.converters import remote
+from datafeed.errors import MissingExtra
+try:
+    list(remote.listed("s3://bucket/raw", ("",), {}))
+except MissingExtra as exc:
+    print(exc)
+"""
+
+
+def test_a_path_is_not_said_twice() -> None:
+    """What the file system says of an absent file is often its path alone."""
+    with pytest.raises(SourceNotFound, match=r"^no file or folder memory://gone/labels\.csv$"):
+        remote.stamp("memory://gone/labels.csv", {})

@@ -124,6 +124,8 @@ def test_what_is_not_there_is_named(fs: S3FileSystem, address: str, tmp_path: Pa
     asked = ConvertOptions(storage_options=options(address))
     with pytest.raises(SourceNotFound, match="no file or folder s3://bucket/gone"):
         convert("s3://bucket/gone", tmp_path / "out", asked)
+    with pytest.raises(SourceNotFound, match="no file or folder s3://buckett/raw: no bucket 'buckett'"):
+        convert("s3://buckett/raw", tmp_path / "out", asked)
     (tmp_path / "a.csv").write_text("x\n1\n")
     with pytest.raises(OutputError, match="s3://buckett/out"):
         convert(tmp_path / "a.csv", "s3://buckett/out", asked)
