@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from datafeed import __version__
 from datafeed.commit import commit
@@ -35,6 +35,7 @@ class MergeReport:
         shards: Its shards.
         stored_bytes: What they take.
         resumed: Shards that an earlier run had written.
+        complete_before: Whether the dataset stood there already and nothing was done.
     """
 
     dest: str
@@ -43,6 +44,7 @@ class MergeReport:
     shards: int
     stored_bytes: int
     resumed: int
+    complete_before: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def merge(
     store = open_store(dest, dest_options)
     manifest = committed(store, header)
     if manifest is not None:
-        return _report(store, manifest, 0)
+        return replace(_report(store, manifest, 0), complete_before=True)
     inputs = [
         _Input(open_store(found.url, storage_options), info) for found in opened for info in found.manifest.shards
     ]

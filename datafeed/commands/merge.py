@@ -9,7 +9,7 @@ import click
 
 from datafeed.commands.options import Pair, json_option, storage_option, storage_options
 from datafeed.commands.terminal import safe, table
-from datafeed.sizes import format_size
+from datafeed.sizes import counted, format_size
 
 
 @click.command("merge")
@@ -53,10 +53,12 @@ def command(
     if as_json:
         click.echo(json.dumps(asdict(report), indent=2))
         return
+    resumed = f"{counted(report.resumed, 'shard')} stood there from an earlier run" if report.resumed else ""
     rows = [
         ("dataset", safe(report.dest)),
-        ("records", f"{report.records:,}"),
-        ("shards", f"{report.shards:,}, {report.resumed:,} of them from an earlier run"),
+        ("records", f"{report.records:,} in {counted(report.shards, 'shard')}"),
         ("stored", format_size(report.stored_bytes)),
+        ("resumed", resumed),
+        ("done", "complete before: nothing was done" if report.complete_before else ""),
     ]
-    click.echo(table(rows))
+    click.echo(table([row for row in rows if row[1]]))

@@ -142,8 +142,9 @@ def test_datasets_are_merged_without_a_change_to_their_blocks(dataset: Path, tmp
     report = merge([dataset, tmp_path / "e", dataset], tmp_path / "m")
     assert numbers(tmp_path / "m") == [*numbers(dataset), *range(50), *numbers(dataset)]
     assert verify(open_store(tmp_path / "m")).problems == ()
-    assert (report.records, report.resumed) == (1250, 0)
-    assert merge([dataset, tmp_path / "e", dataset], tmp_path / "m") == report
+    assert (report.records, report.resumed, report.complete_before) == (1250, 0, False)
+    again = merge([dataset, tmp_path / "e", dataset], tmp_path / "m")
+    assert again == dataclasses.replace(report, complete_before=True)
     with pytest.raises(OutputDiffers):
         merge([tmp_path / "e", dataset], tmp_path / "m")
     index, first = Dataset(tmp_path / "m").index, Dataset(dataset).index

@@ -58,6 +58,16 @@ def test_map_runs_a_function_over_samples(folder: Path) -> None:
     assert [feature["name"] for feature in json.loads(plan.stdout)["schema"]] == ["name"]
 
 
+def test_merge_says_when_it_had_nothing_to_do(folder: Path) -> None:
+    """As convert and export do."""
+    run("convert", "part-0.csv", "a")
+    run("convert", "part-1.csv", "b")
+    first, again = run("merge", "a", "b", folder / "m"), run("merge", "a", "b", folder / "m")
+    assert "200 in 2 shards" in first.output
+    assert "complete before" not in first.output
+    assert "complete before: nothing was done" in again.output
+
+
 def test_each_part_of_a_split_is_reported(folder: Path) -> None:
     """By its place, and as JSON; so are the plans."""
     args = ("convert", "part-*.csv", "out", "--split", "val=0.2", "--seed", 3)
