@@ -67,7 +67,8 @@ def test_module_that_cannot_be_imported_is_named() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_child_ends_with_the_session(number: signal.Signals) -> None:
     """However that ends."""
-    code = "from peer import Peer; import time; peer = Peer('wave'); print(peer.pid, flush=True); time.sleep(60)"
+    code = "from peer import Peer; import time; peer = Peer('wave'); print(peer.pid, flush=True)\n"
+    code += "while True: time.sleep(0.1)"
     command = [sys.executable, "-c", code]
     with subprocess.Popen(
         command, cwd=Path(__file__).parent, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

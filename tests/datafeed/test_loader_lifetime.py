@@ -205,7 +205,8 @@ def slow(sample, rng):
     time.sleep(0.2)
     return {}
 next(iter(Loader(sys.argv[1], 2, num_workers=2, transform=slow)))
-time.sleep(20)
+for _ in range(200):
+    time.sleep(0.1)
 """
     with _started(code, url) as running:
         running.send_signal(signal.SIGINT)
