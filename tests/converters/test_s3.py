@@ -68,8 +68,7 @@ def start(address: str, *args: str) -> subprocess.Popen[str]:
 
 def test_f01_a_conversion_that_was_killed_goes_on(fs: S3FileSystem, address: str) -> None:
     """From S3 to S3, with the same objects as one that was not killed."""
-    put_rows(fs)
-    whole = start(address, "convert", "s3://bucket/raw", "s3://bucket/whole", *SMALL)
+    put_rows(fs, 60_000)
     killed = start(address, "convert", "s3://bucket/raw", "s3://bucket/cut", *SMALL)
 
     def begun() -> bool:
@@ -83,12 +82,13 @@ def test_f01_a_conversion_that_was_killed_goes_on(fs: S3FileSystem, address: str
     assert not fs.exists("bucket/cut/dataset.json")
     out, err = start(address, "convert", "s3://bucket/raw", "s3://bucket/cut", *SMALL).communicate()
     assert "resumed" in out, err
+    whole = start(address, "convert", "s3://bucket/raw", "s3://bucket/whole", *SMALL)
     whole.communicate()
     assert whole.returncode == 0
     assert etags(fs, "bucket/cut") == etags(fs, "bucket/whole")
     assert len(etags(fs, "bucket/whole")) > 5
     dataset = Dataset("s3://bucket/cut", options(address))
-    assert dataset[:]["x"].tolist() == list(range(20_000))
+    assert dataset[:]["x"].tolist() == list(range(60_000))
     assert verify(open_store("s3://bucket/cut", options(address))).problems == ()
 
 
