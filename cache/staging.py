@@ -133,7 +133,7 @@ class Staging:
             staged = self._staged.get(extent)
             mine = staged is None
             if staged is None:
-                staged = self._staged[extent] = Staged(extent)
+                staged = self._claim(extent)
         if mine:
             self._fill(staged)
         elif not staged.done.wait(_WAIT_S):
@@ -164,7 +164,13 @@ class Staging:
             if self._staged.get(staged.extent) is staged:
                 self._drop(staged.extent)
 
+    def _claim(self, extent: int) -> Staged:
+        """Note that the caller fills an extent. The lock is held."""
+        staged = self._staged[extent] = Staged(extent)
+        return staged
+
     def _fill(self, staged: Staged) -> None:
+        """Find or fetch an extent that the caller claimed."""
         try:
             self._find_or_fetch(staged)
         except BaseException as exc:
@@ -234,12 +240,15 @@ class Staging:
             thread.start()
 
     def _fetch_ahead(self) -> None:
-        while (extent := self._next()) is not None:
+        while (staged := self._next()) is not None:
             with suppress(Exception):  # whoever needs it meets the same error, and tells it
-                self.get(extent)
+                self._fill(staged)
 
-    def _next(self) -> int | None:
-        """Wait for the next extent that is to be fetched ahead; None when the thread is to end."""
+    def _next(self) -> Staged | None:
+        """Wait for the next extent that is to be fetched ahead, and claim it; None when the thread is to end.
+
+        One that is claimed later may have been read and dropped meanwhile, and would be fetched twice.
+        """
         with self._changed:
             me = threading.current_thread()
             while me in self._threads:
@@ -247,7 +256,7 @@ class Staging:
                 while self._queue and self._nbytes < self._limit:
                     extent = self._queue.popleft()
                     if extent not in self._staged and self._is_pending(extent):
-                        return extent
+                        return self._claim(extent)
                 self._looking.discard(me)
                 self._idle += 1
                 self._changed.wait()

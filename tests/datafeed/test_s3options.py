@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from botocore.awsrequest import AWSPreparedRequest
 from fsspec.config import conf
 from s3fs import S3FileSystem
 
 from datafeed.errors import ConfigError
 from datafeed.s3client import S3Client
 from datafeed.s3options import bucket_of, parse_options
+from datafeed.wire import Request
 
 GIVEN = [
     {"key": "k", "secret": "s"},
@@ -39,15 +41,40 @@ def test_a_get_is_what_s3fs_would_send(given: dict[str, object], monkeypatch: py
     """The same URL, and the same identity, region and headers in its signature."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-2")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    head = ""
+    while head != (head := (ours := _sent_by_us(given)).head.decode()):  # again where a second passed, which is signed
+        request = _sent_by_s3fs(given)
+    scheme, rest = str(request.url).split("://")
+    host, path = rest.split("/", 1)
+    lines = head.split("\r\n")
+    assert lines[0] == f"GET /{path} HTTP/1.1"
+    assert lines[1] == f"Host: {host}"
+    assert ours.route.scheme == scheme
+    mine = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[2:] if line)}
+    yours = {name.lower(): _text(value) for name, value in request.headers.items()}
+    assert (
+        mine.get("authorization", "").split("Signature=")[0][:60]
+        == yours.get("authorization", "").split("Signature=")[0][:60]
+    )
+    for name in ("x-amz-security-token", "x-amz-request-payer", "x-amz-expected-bucket-owner"):
+        assert mine.get(name) == yours.get(name)
+
+
+def _sent_by_us(given: dict[str, object]) -> Request:
+    """Return the request of a client of its own, which remembers no signature."""
     options = parse_options(given)
     client = S3Client(options)
-    head = client.get("bucket", "a b/c", client.takes("GetObject", options.extra), {}).head.decode()
+    return client.get("bucket", "a b/c", client.takes("GetObject", options.extra), {})
+
+
+def _sent_by_s3fs(given: dict[str, object]) -> AWSPreparedRequest:
+    """Return the request that s3fs would send."""
     theirs = S3FileSystem(**given, skip_instance_cache=True)
     if given.get("client_kwargs"):
         theirs.client_kwargs = {"region_name": "eu-west-3"}  # it refuses what is said twice
-    found: list[object] = []
+    found: list[AWSPreparedRequest] = []
 
-    def catch(request: object, **_: object) -> None:
+    def catch(request: AWSPreparedRequest, **_: object) -> None:
         found.append(request)
         raise RuntimeError("caught")
 
@@ -55,21 +82,7 @@ def test_a_get_is_what_s3fs_would_send(given: dict[str, object], monkeypatch: py
     theirs.s3.meta.events.register("before-send.s3.GetObject", catch)
     with pytest.raises(RuntimeError, match="caught"):
         theirs.call_s3("get_object", Bucket="bucket", Key="a b/c")
-    request = found[0]
-    scheme, rest = str(request.url).split("://")  # type: ignore[attr-defined]  # botocore's
-    host, path = rest.split("/", 1)
-    lines = head.split("\r\n")
-    assert lines[0] == f"GET /{path} HTTP/1.1"
-    assert lines[1] == f"Host: {host}"
-    assert client.get("bucket", "a b/c", {}, {}).route.scheme == scheme
-    mine = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[2:] if line)}
-    yours = {name.lower(): _text(value) for name, value in request.headers.items()}  # type: ignore[attr-defined]
-    assert (
-        mine.get("authorization", "").split("Signature=")[0][:60]
-        == yours.get("authorization", "").split("Signature=")[0][:60]
-    )
-    for name in ("x-amz-security-token", "x-amz-request-payer", "x-amz-expected-bucket-owner"):
-        assert mine.get(name) == yours.get(name)
+    return found[0]
 
 
 def _text(value: object) -> str:
