@@ -187,11 +187,22 @@ class Directory:
             raise
         return "written"
 
-    def drop(self, key: ExtentKey) -> None:
-        """Delete an entry, or what has its name, whoever reads it."""
+    def drop(self, key: ExtentKey, file: Descriptor | None = None) -> bool:
+        """Delete an entry, or what has its name, whoever reads it.
+
+        Args:
+            key: The entry.
+            file: What was found open; where that is gone already, what has its name now is another's and stays.
+
+        Returns:
+            Whether it was there.
+        """
         with self._ledger.locked(_LOCK_S) as usage, suppress(FileNotFoundError):
-            self._files.unlink(key.name, self._dataset(key.dataset))
-            usage.add(key.dataset, -key.file_nbytes)
+            if file is None or os.fstat(file.fd).st_nlink:
+                self._files.unlink(key.name, self._dataset(key.dataset))
+                usage.add(key.dataset, -key.file_nbytes)
+                return True
+        return False
 
     @contextmanager
     def alone(self, key: ExtentKey, timeout_s: float) -> Iterator[None]:

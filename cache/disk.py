@@ -140,6 +140,8 @@ class DiskTier:
     def read_wrong(self, key: ExtentKey, file: Descriptor, reason: str) -> None:
         """Delete an entry whose frames are not the right ones; it counts against the disk if the disk changed it.
 
+        Where several find that out, the first one does: what stands there since then is right.
+
         Args:
             key: The extent.
             file: Its open file.
@@ -251,10 +253,11 @@ class DiskTier:
         data = memoryview(bytearray(key.nbytes))
         header = self._files.read(file, HEADER_NBYTES, 0)
         whole = self._files.read_into(file, data, HEADER_NBYTES) == key.nbytes and is_whole(header, data)
-        self._drop(key, "it was stored so" if whole else reason, damaged=not whole)
+        self._drop(key, "it was stored so" if whole else reason, file, damaged=not whole)
 
-    def _drop(self, key: ExtentKey, reason: str, *, damaged: bool) -> None:
-        self._open().drop(key)
+    def _drop(self, key: ExtentKey, reason: str, file: Descriptor | None = None, *, damaged: bool) -> None:
+        if not self._open().drop(key, file):
+            return
         _log.info("dropped extent %s of dataset %s from %s: %s", key.name, key.dataset, self.options.path, reason)
         if not damaged:
             return

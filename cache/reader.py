@@ -257,12 +257,7 @@ class TieredReader:
             try:
                 blocks = self._decode(state, staged, start, stop)
             except (CorruptData, OSError) as exc:
-                state.staging.forget(staged)
-                key = state.extents.key(extent)
-                if staged.found is not None:
-                    staged.found.tier.read_wrong(key, staged.found.file, str(exc))
-                else:
-                    state.tiers.discard(key)
+                self._mend(state, state.staging, staged, str(exc))
                 continue
             name = "store" if staged.found is None else staged.found.tier.name
             self._keep(state, name, start, blocks)
@@ -270,6 +265,19 @@ class TieredReader:
         blocks = self._blocks.read_run(start, stop)
         self._keep(state, "store", start, blocks)
         return blocks
+
+    def _mend(self, state: _State, staging: Staging, staged: Staged, reason: str) -> None:
+        """Let go of an extent whose bytes are wrong, once: whoever finds it out later, waits and takes the next one."""
+        with staged.mending:
+            if staged.wrong:
+                return
+            staged.wrong = True
+            key = state.extents.key(staged.extent)
+            if staged.found is not None:
+                staged.found.tier.read_wrong(key, staged.found.file, reason)
+            else:
+                state.tiers.discard(key)
+            staging.forget(staged)
 
     def _decode(self, state: _State, staged: Staged, start: int, stop: int) -> list[Block]:
         first = state.extents.blocks(staged.extent)[0]

@@ -32,6 +32,9 @@ class Staged:
     data: memoryview | None = None
     found: Found | None = None
     error: BaseException | None = None
+    wrong: bool = False
+    """Whether somebody found its bytes wrong, and let go of it."""
+    mending: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass(slots=True, eq=False)

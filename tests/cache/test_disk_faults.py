@@ -208,6 +208,23 @@ def test_f23_a_disk_that_hangs_is_left_alone(tmp_path: Path, caplog: pytest.LogC
     assert held(disk, extent(0)[0]) == extent(0)[1]
 
 
+def test_f24_what_several_find_damaged_is_dropped_once(tmp_path: Path) -> None:
+    """The entry that the first of them put in its place stays."""
+    key, data = extent(0)
+    disk, other = tier(tmp_path), tier(tmp_path)
+    disk.admit(key, data)
+    found = [disk.find(key), disk.find(key), other.find(key)]
+    path = entry_path(tmp_path, key)
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    for user, file in zip((disk, disk, other), found, strict=True):
+        assert file is not None
+        user.read_wrong(key, file, "its last byte is another")
+        disk.admit(key, data)
+    assert [disk.counters.damaged, other.counters.damaged, disk.counters.admitted] == [1, 0, 2]
+    assert held(other, key) == data
+    assert disk.usage().nbytes == key.file_nbytes
+
+
 def test_f24_three_damaged_entries_end_a_tier(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A disk that changes what it holds is not used any more, and that is said."""
     disk = tier(tmp_path)
