@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from datafeed.converters.journal import JOURNAL, Finished, read_plan
@@ -15,8 +16,30 @@ from datafeed.manifest import PLAN_NAME, Manifest, read_manifest
 from datafeed.sizes import counted, some
 from datafeed.storage import Store, local_path
 
+StorageOptions = Mapping[str, object] | None
+
 QUARANTINE_INDEX = "quarantine/index.jsonl"
 _SHOWN = 8
+
+
+def storage_of(
+    sources: Sequence[str], dest: str, storage: StorageOptions, dest_storage: StorageOptions
+) -> tuple[StorageOptions, StorageOptions]:
+    """Share out storage options: they go to whichever of source and destination is no local path, to both if both are.
+
+    Args:
+        sources: The paths and URLs that are read.
+        dest: The path or URL that is written.
+        storage: Options for what is read, and for the destination as well unless it has its own.
+        dest_storage: Options for the destination alone; None for none of its own.
+
+    Returns:
+        The options of what is read, and of the destination. Where all are local, both keep `storage` and refuse it.
+    """
+    far, far_dest = any(local_path(source) is None for source in sources), local_path(dest) is None
+    if dest_storage is None:
+        dest_storage = None if far and not far_dest else storage
+    return (None if far_dest and not far else storage), dest_storage
 
 
 def check_apart(source: str, dest: str) -> None:

@@ -6,10 +6,10 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from datafeed import __version__
-from datafeed.converters.destination import check_apart
+from datafeed.converters.destination import check_apart, storage_of
 from datafeed.converters.export_form import Exported, Facts, Form, Output
 from datafeed.converters.export_forms import To, form_of
 from datafeed.converters.export_journal import Entry, ExportJournal, Plan, Totals
@@ -40,7 +40,7 @@ class ExportOptions:
             1, or where there is little to do, it is this process.
         ray_address: A Ray cluster to run on; None for RAY_ADDRESS, a running cluster, or a local one of our own.
         storage_options: Passed to the dataset's fsspec file system.
-        dest_options: Passed to the destination's fsspec file system.
+        dest_options: Passed to the destination's fsspec file system in place of `storage_options`.
 
     Raises:
         ConfigError: A value is out of bounds.
@@ -120,7 +120,9 @@ def export(
     """
     source, url = os.fspath(dataset), os.fspath(dest)
     check_apart(source, url)
-    found = Dataset(source, options.storage_options)
+    storage, dest_storage = storage_of([source], url, options.storage_options, options.dest_options)
+    options = replace(options, storage_options=storage, dest_options=dest_storage)
+    found = Dataset(source, storage)
     form = form_of(to, _exported(found, options.columns))
     store = open_store(url, options.dest_options)
     journal = ExportJournal(store, _plan(found, to, options, form))

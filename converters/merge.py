@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from datafeed import __version__
 from datafeed.commit import commit
-from datafeed.converters.destination import begun, check_apart, committed
+from datafeed.converters.destination import begun, check_apart, committed, storage_of
 from datafeed.converters.journal import JOURNAL, Finished, Journal
 from datafeed.converters.lock import locked
 from datafeed.converters.plan import fitting
@@ -21,7 +21,7 @@ from datafeed.header import DatasetHeader, make_header
 from datafeed.manifest import Manifest
 from datafeed.scan import scan_blocks
 from datafeed.shard import ShardInfo, ShardWriter, shard_name
-from datafeed.storage import Store, masked, open_store
+from datafeed.storage import Store, local_path, masked, open_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def merge(
         datasets: Two or more committed datasets, paths or URLs; the order is that of their samples.
         dest: The destination: absent, empty, or begun by the same call.
         storage_options: Passed to the datasets' fsspec file systems.
-        dest_options: Passed to the destination's.
+        dest_options: Passed to the destination's in place of `storage_options`.
         on_progress: Called at most ten times a second.
 
     Returns:
@@ -87,7 +87,11 @@ def merge(
     """
     if len(datasets) < 2:
         raise ConfigError(f"expected two datasets or more to merge, found {len(datasets)}")
-    opened = [Dataset(os.fspath(url), storage_options) for url in datasets]
+    sources = [os.fspath(url) for url in datasets]
+    storage_options, dest_options = storage_of(sources, os.fspath(dest), storage_options, dest_options)
+    far = [local_path(url) is None for url in sources]
+    given = [storage_options if remote or not any(far) else None for remote in far]
+    opened = [Dataset(url, options) for url, options in zip(sources, given, strict=True)]
     for found in opened:
         check_apart(found.url, os.fspath(dest))
     header = _header(opened)
@@ -95,8 +99,9 @@ def merge(
     manifest = committed(store, header)
     if manifest is not None:
         return replace(_report(store, manifest, 0), complete_before=True)
+    stores = [open_store(found.url, options) for found, options in zip(opened, given, strict=True)]
     inputs = [
-        _Input(open_store(found.url, storage_options), info) for found in opened for info in found.manifest.shards
+        _Input(source, info) for source, found in zip(stores, opened, strict=True) for info in found.manifest.shards
     ]
     meter = Meter(on_progress, sum(item.info.nbytes for item in inputs))
     with locked(store):

@@ -8,7 +8,7 @@ from typing import cast
 
 from datafeed.converters import remote
 from datafeed.converters.callables import Fn
-from datafeed.converters.destination import check_apart
+from datafeed.converters.destination import check_apart, storage_of
 from datafeed.converters.detect import open_source
 from datafeed.converters.function import Called
 from datafeed.converters.listing import Walk
@@ -143,8 +143,6 @@ def one(found: Mapping[str, tuple[Source, str]]) -> tuple[Source, str]:
 
 def for_dest(options: ConvertOptions, dest: str | os.PathLike[str], raw: RawData) -> Mapping[str, object] | None:
     """Return the storage options of the destination: those of the source count only where it is a URL, too."""
-    if options.dest_options is not None:
-        return options.dest_options
-    where = _where(raw) if isinstance(raw, (str, os.PathLike)) else None
-    remote_source = where is not None and any(local_path(path) is None for path in each(where))
-    return None if local_path(dest) is not None and remote_source else options.storage_options
+    listed = raw if isinstance(raw, Sequence) and not isinstance(raw, str) else [raw]
+    sources = [os.fspath(path) for path in listed if isinstance(path, (str, os.PathLike))]
+    return storage_of(sources, os.fspath(dest), options.storage_options, options.dest_options)[1]

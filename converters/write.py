@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from datafeed.converters.append import base_of
 from datafeed.converters.callables import name_of
-from datafeed.converters.destination import begun
+from datafeed.converters.destination import begun, storage_of
 from datafeed.converters.function import LOOK_NBYTES, LOOK_SAMPLES, Called, chunks_of, draw
 from datafeed.converters.journal import JOURNAL, Journal, read_plan
 from datafeed.converters.lock import locked
@@ -70,9 +70,10 @@ def write(
         dest: The destination, a path or any URL that fsspec knows.
         samples: An iterable of samples, of unknown length if need be, which is read once, in this process; or what
             gives samples by number, such as a list or a torch map dataset: with `options.workers` above 1 it travels to
-            Ray's workers, which take the samples in parallel; or a Ray Dataset, whose rows come in its order. A sample
-            is a mapping from names to values, a named tuple, a dataclass, a tuple ("0", "1", ...) or one value
-            ("value"); arrays, torch tensors, numbers, text, bytes and lists of them are values.
+            Ray's workers, which take the samples in parallel; or a Ray Dataset, whose rows come as it gives them: in
+            its order only with `execution_options.preserve_order` in its context. A sample is a mapping from names to
+            values, a named tuple, a dataclass, a tuple ("0", "1", ...) or one value ("value"); arrays, torch tensors,
+            numbers, text, bytes and lists of them are values.
         schema: What they hold; by default it is drawn from the first.
         options: How to write them; what says how raw data is read has no effect.
         on_progress: As `convert` takes it.
@@ -89,7 +90,7 @@ def write(
     if options.kind is not None or options.split is not None:
         raise ConfigError("kind and split have no effect on samples that a program gives: leave them out")
     source, streamed = _source(samples, schema, options.source_options())
-    storage = options.dest_options or options.storage_options
+    storage = storage_of([], os.fspath(dest), options.storage_options, options.dest_options)[1]
     store = open_store(dest, storage)
     with locked(store):
         manifest = _standing(store, append=options.append)

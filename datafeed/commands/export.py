@@ -66,26 +66,24 @@ def command(*, url: str, dest: str, to: To, as_json: bool, **given: object) -> N
             url,
             dest,
             to,
-            _options(url, dest, given),
+            _options(given),
             on_progress=lambda done, total: ticker.line(f"{done:,} of {counted(total, 'record')}", time.monotonic()),
         )
     click.echo(json.dumps(asdict(report), indent=2) if as_json else _text(report))
 
 
-def _options(url: str, dest: str, given: Mapping[str, object]) -> ExportOptions:
+def _options(given: Mapping[str, object]) -> ExportOptions:
     from datafeed.converters.export import ExportOptions
-    from datafeed.storage import local_path
 
     storage, dest_storage = (
         storage_options(cast("tuple[tuple[str, str], ...]", given[name])) for name in ("storage", "dest_storage")
     )
-    from_local, to_local = (local_path(place) is not None for place in (url, dest))
     return ExportOptions(
         columns=tuple(name.strip() for name in str(given["columns"] or "").split(",") if name.strip()),
         workers=cast("int | None", given["workers"]),
         ray_address=cast("str | None", given["ray_address"]),
-        storage_options=None if from_local else storage,
-        dest_options=dest_storage or (storage if from_local or not to_local else None),
+        storage_options=storage,
+        dest_options=dest_storage,
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from numbered import Numbered, digests
 
 from datafeed.converters.convert import ConvertOptions, convert
-from datafeed.converters.destination import check_apart
+from datafeed.converters.destination import check_apart, storage_of
 from datafeed.converters.source import OnError
 from datafeed.errors import BadItem, ConfigError, CorruptIndex, OutputDiffers, OutputError, ShardMissing
 
@@ -197,6 +197,26 @@ def test_source_and_destination_must_be_apart(
     (tmp_path / "link").symlink_to("raw")
     with pytest.raises(ConfigError, match=expected):
         check_apart(source, dest)
+
+
+@pytest.mark.parametrize(
+    ("sources", "dest", "own", "expected"),
+    [
+        (["s3://a/b"], "s3://a/c", None, ("given", "given")),
+        (["s3://a/b"], "s3://a/c", "own", ("given", "own")),
+        (["s3://a/b"], "out", None, ("given", None)),
+        (["raw", "s3://a/b"], "out", None, ("given", None)),
+        (["raw"], "s3://a/c", None, (None, "given")),
+        (["raw"], "s3://a/c", "own", (None, "own")),
+        (["raw"], "out", None, ("given", "given")),
+    ],
+)
+def test_storage_options_go_to_what_is_no_local_path(
+    sources: list[str], dest: str, own: str | None, expected: tuple[str | None, str | None]
+) -> None:
+    """To both where both are far; where all is local, they stay, to be refused."""
+    found = storage_of(sources, dest, {"for": "given"}, None if own is None else {"for": own})
+    assert tuple(None if given is None else given["for"] for given in found) == expected
 
 
 @pytest.mark.parametrize(("source", "dest"), [("raw", "raw2"), ("raw/a.csv", "raw/out"), ("raw", "memory://raw")])

@@ -19,7 +19,9 @@ from s3_server import environment, make_bucket, options, s3_server
 from s3fs import S3FileSystem
 
 from datafeed.converters.convert import ConvertOptions, convert
+from datafeed.converters.export import ExportOptions, export
 from datafeed.converters.files import Files
+from datafeed.converters.merge import merge
 from datafeed.converters.write import write
 from datafeed.dataset import Dataset
 from datafeed.errors import OutputError, SourceChanged, SourceNotFound
@@ -142,6 +144,23 @@ def test_a_dataset_on_s3_is_split_and_appended_to(fs: S3FileSystem, address: str
     convert("s3://bucket/raw/0.csv", "s3://bucket/d", asked)
     convert("s3://bucket/raw/1.csv", "s3://bucket/d", dataclasses.replace(asked, append=True))
     assert Dataset("s3://bucket/d", options(address))[:]["x"].tolist() == list(range(1000))
+
+
+def test_one_name_of_the_options_serves_every_command(fs: S3FileSystem, address: str, tmp_path: Path) -> None:
+    """`storage_options` alone: from URLs to a local folder, within the bucket, from a local folder to it."""
+    given = options(address)
+    put_rows(fs, 8)
+    asked = ConvertOptions(storage_options=given, shuffle=False)
+    convert([f"s3://bucket/raw/{part}.csv" for part in (0, 3)], tmp_path / "local", asked)
+    convert("s3://bucket/raw/1.csv", "s3://bucket/far", asked)
+    merge(["s3://bucket/far", tmp_path / "local"], "s3://bucket/both", storage_options=given)
+    merge(["s3://bucket/far", "s3://bucket/both"], tmp_path / "here", storage_options=given)
+    merge([tmp_path / "local", tmp_path / "here"], "s3://bucket/all", storage_options=given)
+    assert Dataset("s3://bucket/all", given)[:]["x"].tolist() == [0, 1, 6, 7, 2, 3, 2, 3, 0, 1, 6, 7]
+    again = ExportOptions(storage_options=given, workers=1)
+    for source, dest in (("s3://bucket/all", "s3://bucket/e1"), ("s3://bucket/all", "e2"), ("here", "s3://bucket/e3")):
+        here = [url if "://" in url else str(tmp_path / url) for url in (source, dest)]
+        assert export(*here, "tfrecord", again).records == (12 if source.endswith("all") else 8)
 
 
 @pytest.mark.usefixtures("fs")
