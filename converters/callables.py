@@ -97,4 +97,8 @@ def _code(code: CodeType) -> Iterator[str]:
 def _plain(value: object) -> str:
     if isinstance(value, (tuple, list)):
         return f"({', '.join(map(_plain, value))})"
+    if isinstance(value, (set, frozenset)):  # their order differs from process to process
+        return f"{{{', '.join(sorted(map(_plain, value)))}}}"
+    if isinstance(value, dict):
+        return _plain(list(value.items()))
     return repr(value) if isinstance(value, _PLAIN) else type(value).__name__

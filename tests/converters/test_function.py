@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -194,12 +195,30 @@ def test_digests_tell_functions_apart() -> None:
         several,
         lambda x=1: x,
         lambda x=2: x,
+        functools.partial(scaled, factor={1, 2}),
+        functools.partial(scaled, factor={1, 3}),
+        functools.partial(scaled, factor={"a": 1}),
+        functools.partial(scaled, factor={"a": 2}),
+        lambda x: x in {"a", "b"},
+        lambda x: x in {"a", "c"},
     ]
     assert len({code_digest(fn) for fn in some}) == len(some)
     assert code_digest(bound(1)) == code_digest(bound(1))
     assert code_digest(Adder(1)) == code_digest(Adder(1))
     assert name_of(Adder(1)).endswith(":Adder")
     assert name_of(functools.partial(scaled, factor=1)).endswith(":scaled")
+
+
+def test_a_digest_is_the_same_in_every_process() -> None:
+    """Texts in a set stand in another order in each."""
+    code = (
+        "from datafeed.converters.callables import code_digest; print(code_digest(lambda x: x in {'a', 'b', 'c', 'd'}))"
+    )
+    found = set()
+    for seed in "123":
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        found.add(subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout)
+    assert len(found) == 1
 
 
 class Mute(Exception):
