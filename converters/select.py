@@ -40,6 +40,9 @@ class Selected(Over):
             lacking = [name for name in names if name not in found]
             if lacking:
                 raise ConfigError(f"{option}: no feature {lacking[0]!r}; there are {', '.join(found)}")
+        if not all(self.rename.values()):
+            nameless = next(old for old, new in self.rename.items() if not new)
+            raise ConfigError(f"rename: expected a new name of {nameless!r}, found none: leave it out with columns")
         features = [replace(found[name], name=self.rename.get(name, name)) for name in wanted]
         new = [feature.name for feature in features]
         twice = [name for name in new if new.count(name) > 1]

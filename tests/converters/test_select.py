@@ -49,6 +49,7 @@ def test_two_names_may_be_exchanged(rows: str, tmp_path: Path) -> None:
         (ConvertOptions(columns=("id", "gone")), "columns: no feature 'gone'; there are id, name"),
         (ConvertOptions(rename={"gone": "x"}), "rename: no feature 'gone'"),
         (ConvertOptions(rename={"id": "name"}), "two features would be named 'name'"),
+        (ConvertOptions(rename={"id": ""}), "rename: expected a new name of 'id', found none"),
         (ConvertOptions(columns=("id", "id")), "two features would be named 'id'"),
         (ConvertOptions(key="gone"), "key: no feature 'gone'"),
         (ConvertOptions(key="score"), "key: 'score' must be one text or integer"),
