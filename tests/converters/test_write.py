@@ -81,18 +81,18 @@ def test_workers_take_samples_by_number(tmp_path: Path) -> None:
     assert digests(tmp_path / "1") == digests(tmp_path / "2")
 
 
-class Table:
-    """Give rows as a Ray Dataset does."""
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray's of itself, as it starts
+@pytest.mark.usefixtures("ray_workers")
+def test_a_ray_dataset_is_written_in_its_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After what Ray itself made of its rows, over several of its blocks."""
+    import ray.data
 
-    def iter_rows(self) -> Iterator[dict[str, object]]:
-        """Yield them."""
-        return iter([{"id": 1, "text": "a"}, {"id": 2, "text": "b"}])
-
-
-def test_whatever_gives_rows_is_written(tmp_path: Path) -> None:
-    """A Ray Dataset does, one after the other."""
-    datafeed.write(tmp_path / "d", Table(), options=SMALL)
-    assert Dataset(tmp_path / "d")[:]["text"] == ["a", "b"]
+    monkeypatch.setattr(ray.data.DataContext.get_current().execution_options, "preserve_order", True)
+    rows = ray.data.range(1000, override_num_blocks=4).map(lambda row: {"id": row["id"], "text": f"n{row['id']}"})
+    datafeed.write(tmp_path / "d", rows, options=SMALL)
+    found = Dataset(tmp_path / "d")[:]
+    assert found["id"].tolist() == list(range(1000))
+    assert found["text"] == [f"n{number}" for number in range(1000)]
 
 
 def test_samples_are_shaped_as_those_of_any_source(tmp_path: Path) -> None:
