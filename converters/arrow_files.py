@@ -59,9 +59,7 @@ class ArrowFiles:
     def _files(self) -> list[tuple[Stamp, Facts | str]]:
         """List files with what their messages say, or why they cannot be read."""
         files = self.asked.files
-        found = files.listed(self.path, SUFFIXES)
-        if not found:
-            raise EmptySource(f"{shown(self.path)}: no file ends in {', '.join(SUFFIXES)}")
+        found = files.some(self.path, SUFFIXES)
         return [(file, facts_of(files, file, self.asked.columns)) for file in found if file.nbytes]
 
     @property

@@ -71,9 +71,7 @@ class Csv:
         Raises:
             SourceError: There is none, or one cannot be looked at.
         """
-        files = self.asked.files.listed(self.path, SUFFIXES)
-        if not files:
-            raise EmptySource(f"{shown(self.path)}: no file ends in {', '.join(SUFFIXES)}")
+        files = self.asked.files.some(self.path, SUFFIXES)
         return [_unit(file) for file in files]
 
     def schema(self) -> Schema:

@@ -17,10 +17,15 @@ from typing import BinaryIO, cast
 from datafeed.converters import listing, remote
 from datafeed.converters.names import base_name, shown
 from datafeed.converters.source import Stamp, Where, each
-from datafeed.errors import SourceChanged, SourceError
+from datafeed.errors import EmptySource, SourceChanged, SourceError
 from datafeed.storage import local_path
 
 READ_AHEAD_NBYTES = 8 * 2**20  # of a remote file that is read from front to back
+
+
+def no_file(where: Where, suffixes: Sequence[str]) -> EmptySource:
+    """Return the error of a source without a file of its kind."""
+    return EmptySource(f"{shown(where)}: no file ends in {', '.join(suffixes)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,18 @@ class Files:
             for file in self._listed(path, suffixes):
                 found.setdefault(file.path, file)
         return list(found.values())
+
+    def some(self, where: Where, suffixes: Sequence[str]) -> list[Stamp]:
+        """List files as `listed` does, at least one.
+
+        Raises:
+            EmptySource: A folder holds no such file.
+            SourceError: As `listed` raises it.
+        """
+        found = self.listed(where, suffixes)
+        if not found:
+            raise no_file(where, suffixes)
+        return found
 
     def _listed(self, path: str, suffixes: Sequence[str]) -> Iterator[Stamp]:
         name = local_path(path)

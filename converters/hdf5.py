@@ -81,10 +81,7 @@ class Hdf5:
 
     @cached_property
     def _listed(self) -> list[Stamp]:
-        found = self.asked.files.listed(self.path, SUFFIXES)
-        if not found:
-            raise EmptySource(f"{shown(self.path)}: no file ends in {', '.join(SUFFIXES)}")
-        return found
+        return self.asked.files.some(self.path, SUFFIXES)
 
     @cached_property
     def _files(self) -> list[tuple[Stamp, Found | str]]:

@@ -101,9 +101,7 @@ class JsonLines:
     @cached_property
     def _units(self) -> list[Unit]:
         files = self.asked.files
-        found = files.listed(self.path, SUFFIXES)
-        if not found:
-            raise EmptySource(f"{shown(self.path)}: no file ends in {', '.join(SUFFIXES)}")
+        found = files.some(self.path, SUFFIXES)
         return [unit for file in found for unit in line_units(files, file)]
 
     def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:

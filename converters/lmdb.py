@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from datafeed.columns import Column, end_to_end
-from datafeed.converters.files import open_failed
+from datafeed.converters.files import no_file, open_failed
 from datafeed.converters.lmdb_pages import NAMED, DamagedError, Environment, Node
 from datafeed.converters.names import FirstBad, shown
 from datafeed.converters.options import SourceOptions
@@ -102,7 +102,7 @@ class Lmdb:
     def _units(self) -> list[Unit]:
         files = self._listed()
         if not files:
-            raise EmptySource(f"{shown(self.path)}: no file ends in {', '.join(SUFFIXES)}")
+            raise no_file(self.path, SUFFIXES)
         units = [unit for file in files for unit in self._cut(file)]
         if not units:
             raise EmptySource(f"{shown(self.path)}: no LMDB environment holds a key")

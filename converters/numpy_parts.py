@@ -13,7 +13,7 @@ from datafeed.converters.names import escape, shown
 from datafeed.converters.npy_header import HEAD_NBYTES, DamagedError, read_header
 from datafeed.converters.npz import members_of
 from datafeed.converters.source import Stamp, Unit, Where
-from datafeed.errors import EmptySource, SourceError
+from datafeed.errors import SourceError
 from datafeed.sizes import some
 
 SUFFIXES = (".npy", ".npz")
@@ -60,9 +60,7 @@ def groups_of(files: Files, where: Where) -> list[Group]:
         EmptySource: There is no file.
         SourceError: There are .npz files and others, or arrays have different numbers of files.
     """
-    found = files.listed(where, SUFFIXES)
-    if not found:
-        raise EmptySource(f"{shown(where)}: no file ends in {', '.join(SUFFIXES)}")
+    found = files.some(where, SUFFIXES)
     zipped = [_is_zip(files, file) for file in found]
     if all(zipped):
         return [{_ZIP: file} for file in found]

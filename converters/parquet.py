@@ -64,9 +64,7 @@ class Parquet:
     def _files(self) -> list[tuple[Stamp, Facts | str]]:
         """List files with what their footers say, or why they cannot be read."""
         files = self.asked.files
-        found = files.listed(self.path, SUFFIXES)
-        if not found:
-            raise EmptySource(f"{shown(self.path)}: no file ends in {', '.join(SUFFIXES)}")
+        found = files.some(self.path, SUFFIXES)
         return [(file, facts_of(files, file.path, self.asked.columns)) for file in found if file.nbytes]
 
     @property

@@ -19,6 +19,7 @@ import numpy as np
 
 from datafeed.columns import Column, offsets_of
 from datafeed.converters.documents import SUFFIXES, Part, documents_of, parts_of
+from datafeed.converters.files import no_file
 from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.packing_tokens import Ids, Tail, apart, packed, runs_of
@@ -134,7 +135,7 @@ class Text:
         listed = self.asked.files.listed(self.path, SUFFIXES)
         files = [file for file in listed if not self._is_tokenizer(file)]
         if not files:
-            raise EmptySource(f"{shown(self.path)}: no file ends in {', '.join(SUFFIXES)}")
+            raise no_file(self.path, SUFFIXES)
         wanted = min(max(UNIT_NBYTES, _UNIT_SAMPLES * _ID_NBYTES * (self.asked.seq_len or 0)), _MOST_NBYTES)
         runs = list(_runs((part for file in files for part in parts_of(self.asked, file)), wanted))
         if not runs:
