@@ -18,10 +18,11 @@ from datafeed._native import Parser
 from datafeed.batches import to_sample
 from datafeed.buffers import BufferPool
 from datafeed.columns import Column, Parsed
+from datafeed.crops import DRAWS
 from datafeed.dataset import Dataset, place_name, placed
 from datafeed.errors import ConfigError, CorruptData, SchemaError, TransformError
 from datafeed.images import ImageDecoder, ImageOptions, Pixels
-from datafeed.order import sample_key
+from datafeed.order import image_draws, sample_key
 from datafeed.pipeline import Table
 from datafeed.schedule import Step
 from datafeed.schema import Schema
@@ -111,7 +112,7 @@ class Maker:
             with self._placing(step):
                 parsed = self._parser.parse_batch(table, step.blocks, step.rows, self._listed, self._viewed)
             encoded = {name: parsed.columns[self._numbers[name]] for name in self._images}
-            decoding = [partial(self._decode_part, encoded, pixels, step, part) for part in parts if pixels]
+            decoding = [partial(self._decode_part, encoded, pixels, step, part, epoch) for part in parts if pixels]
             return Work(decoding, partial(self._collect, parsed, pixels, step))
         with self._placing(step):
             columns = self._parser.parse(table, step.blocks, step.rows)
@@ -135,8 +136,9 @@ class Maker:
         return np.frombuffer(buffer, np.uint8).reshape(count, *self._canvas_shape)
 
     def _decode_part(
-        self, columns: Mapping[str, Column | None], pixels: Mapping[str, Pixels], step: Step, part: slice
+        self, columns: Mapping[str, Column | None], pixels: Mapping[str, Pixels], step: Step, part: slice, epoch: int
     ) -> None:
+        draws = self._draws(step, part, epoch) if pixels else ()
         for name, out in pixels.items():
             column = columns[name]
             assert column is not None
@@ -147,9 +149,17 @@ class Maker:
                     out[row] = 0
                     continue
                 try:
-                    self._decode(column.values[start:end].view(np.uint8), out[row])
+                    chosen = draws[row - part.start] if draws else ()
+                    self._decode(column.values[start:end].view(np.uint8), out[row], chosen)
                 except CorruptData as exc:
                     raise CorruptData(f"{self._where(step, row)}: feature {name!r}: {exc.reason}") from exc
+
+    def _draws(self, step: Step, part: slice, epoch: int) -> Sequence[Sequence[float]]:
+        """Return what chooses each row's crop and flip, the same for all images of a record."""
+        if self._recipe.image is None or not self._recipe.image.draws:
+            return ()
+        numbers = self._dataset.index.first[step.blocks[part]].astype(np.uint64) + step.rows[part].astype(np.uint64)
+        return image_draws(self._seed, epoch, numbers, DRAWS).tolist()  # type: ignore[no-any-return]
 
     def _collect(self, parsed: Parsed, pixels: Mapping[str, Pixels], step: Step) -> list[Batch]:
         images = {self._numbers[name]: _channels_first(out) for name, out in pixels.items()}
@@ -167,7 +177,7 @@ class Maker:
     ) -> None:
         transform = self._recipe.transform
         assert transform is not None
-        self._decode_part(columns, pixels, step, part)
+        self._decode_part(columns, pixels, step, part, epoch)
         plain = [columns[feature.name] for feature in self._plain]
         images = {name: _channels_first(canvas) for name, canvas in pixels.items()}
         for row in range(part.start, min(part.stop, len(out))):

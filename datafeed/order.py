@@ -38,6 +38,7 @@ _WORD = 0xFFFFFFFFFFFFFFFF
 # What a stream of random numbers is for: streams of different purposes never meet.
 _EXTENTS, _RUNS, _WINDOW, _FEISTEL, _SAMPLE = 1, 2, 3, 4, 5
 SPLIT_BLOCKS, SPLIT_ROWS, SPLIT_EXTENTS = 6, 7, 8
+_IMAGE = 9
 
 _FIRST_WINDOW = 32
 _FEISTEL_ROUNDS = 6
@@ -384,3 +385,10 @@ def mix(values: Places) -> Places:
 def sample_key(seed: int, epoch: int, number: int) -> int:
     """Return the key of the random generator of one record in one epoch."""
     return stream(_SAMPLE, seed, epoch, number)
+
+
+def image_draws(seed: int, epoch: int, numbers: Places, count: int) -> npt.NDArray[np.float64]:
+    """Return (records, count) uniform numbers in [0, 1) for the images of records, by their numbers, in one epoch."""
+    keys = mix(numbers + np.uint64((stream(_IMAGE, seed, epoch) + GOLDEN) & _WORD))
+    steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(GOLDEN)
+    return (mix(keys[:, None] + steps) >> np.uint64(11)) * np.float64(2**-53)
