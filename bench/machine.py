@@ -10,7 +10,7 @@ from pathlib import Path
 
 _PACKAGES = (
     "datafeed-torch", "torch", "numpy", "zstandard", "pyarrow", "ray", "simplejpeg", "opencv-python-headless",
-    "datasets",
+    "datasets", "mosaicml-streaming", "tensorflow-cpu", "webdataset",
 )  # fmt: skip
 
 Machine = dict[str, object]
