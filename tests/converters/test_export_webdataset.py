@@ -13,7 +13,7 @@ from tars import array, put
 
 from datafeed.converters.convert import ConvertOptions, convert
 from datafeed.converters.export import ExportOptions, export
-from datafeed.converters.export_webdataset import safe_key
+from datafeed.converters.export_webdataset import member_header, safe_key
 from datafeed.errors import SchemaError
 from datafeed.schema import Feature, Schema, stored
 
@@ -54,6 +54,15 @@ def test_webdataset_reads_the_export(tar: Path) -> None:
     assert found[3]["npy"].tolist() == forms.value(SCHEMA["x"], 3).tolist()
     assert ["note.txt" in sample for sample in found] == [number % 3 != 1 for number in range(6)]
     assert ["png" in sample for sample in found] == [False, True] * 3
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a/b.c", "x" * 96 + ".txt", "x" * 97 + ".txt", "\u00e9.txt", "\udcff.txt"])
+@pytest.mark.parametrize("size", [0, 511, 8**11 - 1, 8**11])
+def test_headers_are_those_of_tarfile(name: str, size: int) -> None:
+    """The quick ones, and those of long names, other letters and sizes past the field."""
+    head = tarfile.TarInfo(name)
+    head.size = size
+    assert member_header(name, size) == head.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 
 def test_headers_do_not_depend_on_the_machine(tar: Path) -> None:
