@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from datafeed.converters.source import Stamp
 from datafeed.errors import SourceError, SourceNotFound
 from datafeed.packing import packing
 
+_SHARD = re.compile(r"shard-\d{6,}\.tfrecord\.zst")
 NEXT = "make it readable, or take it out"
 
 
@@ -65,9 +67,13 @@ def refuse_zstd(path: str, head: bytes) -> None:
         head: Its first bytes, four or more.
 
     Raises:
-        SourceError: It is; the message says how to unpack it.
+        SourceError: It is; the message says how to unpack it, or what makes another dataset of a shard.
     """
     if packing(head) == "zstd":
+        folder, _, name = path.rpartition("/")
+        if _SHARD.fullmatch(name):
+            command = f"datafeed map {shlex.quote(shown(folder or '.'))}"
+            raise SourceError(f"{shown(path)} is a shard of a converted dataset: make another of it with `{command}`")
         command = f"zstd -d {shlex.quote(shown(path))}"
         raise SourceError(f"{shown(path)} is packed with zstd, which no source reads: unpack it with `{command}` first")
 

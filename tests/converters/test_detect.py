@@ -105,6 +105,13 @@ def test_a_file_packed_with_zstd_is_not_lost_among_others(tmp_path: Path, kind: 
             told(tmp_path, asked)
 
 
+def test_a_shard_of_ours_is_no_raw_data(tmp_path: Path) -> None:
+    """Its folder is what another command takes."""
+    path = put(tmp_path / "shard-000000.tfrecord.zst", zstandard.compress(b"records"))
+    with pytest.raises(SourceError, match=f"000000.tfrecord.zst is a shard of .*with `datafeed map {tmp_path}`"):
+        told(path)
+
+
 @pytest.mark.parametrize("data", [b"", b"plain text", b"\x1f\x8bno gzip", bytes(12)])
 def test_content_of_no_kind_is_refused(tmp_path: Path, data: bytes) -> None:
     """The error lists what can be asked for."""
