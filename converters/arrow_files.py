@@ -14,27 +14,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from datafeed.converters.arrow_batches import batches_of, picked
 from datafeed.converters.arrow_facts import Facts, Run, facts_of
 from datafeed.converters.arrow_layout import Layout
 from datafeed.converters.batches import Reading, chunks_of
-from datafeed.converters.leaves import Leaf, dig
+from datafeed.converters.leaves import Leaf
 from datafeed.converters.names import shown
-from datafeed.converters.options import SourceOptions
-from datafeed.converters.source import Chunk, Numbers, OnBad, Stamp, Table, Unit, Where
-from datafeed.converters.tables import Wanted, columns_of, notes_of
-from datafeed.errors import BadItem, EmptySource, SourceError
-from datafeed.schema import Schema
+from datafeed.converters.source import Chunk, Numbers, OnBad, Stamp, Table, Unit
+from datafeed.converters.table_files import TableFiles
+from datafeed.errors import BadItem
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SUFFIXES = (".arrow", ".feather", ".ipc")
-_SNIFFED_ROWS = 16
 
 
 @dataclass(frozen=True)
-class ArrowFiles:
+class ArrowFiles(TableFiles[Facts]):
     """Offer the rows of Arrow files; a unit is a run of record batches, or of rows of a large one.
 
     Args:
@@ -43,86 +42,22 @@ class ArrowFiles:
     """
 
     kind: ClassVar[str] = "arrow"
-    path: Where
-    asked: SourceOptions
+    called = "Arrow"
+    suffixes = SUFFIXES
 
-    def __getstate__(self) -> dict[str, object]:
-        """Leave the listing behind: a worker is told what to read."""
-        return {name: value for name, value in self.__dict__.items() if name != "_files"}
+    def _facts(self, file: Stamp) -> Facts | str:
+        return facts_of(self.asked.files, file, self.asked.columns)
 
-    def options(self) -> dict[str, object]:
-        """Return what shapes the output."""
-        options: dict[str, object] = {"int64_lists": self.asked.int64_lists}
-        return {**options, "columns": list(self.asked.columns)} if self.asked.columns else options
+    def _units(self, file: Stamp, facts: Facts) -> Iterator[Unit]:
+        for run in facts.runs:
+            yield Unit(f"{file.path}:{run.start}", run.nbytes, (file,), run)
+        if facts.broken:
+            yield Unit(f"{file.path}: the rest", 0, (file,), facts.broken)
 
-    @cached_property
-    def _files(self) -> list[tuple[Stamp, Facts | str]]:
-        """List files with what their messages say, or why they cannot be read."""
-        files = self.asked.files
-        found = files.some(self.path, SUFFIXES)
-        return [(file, facts_of(files, file, self.asked.columns)) for file in found if file.nbytes]
-
-    @property
-    def _good(self) -> list[tuple[Stamp, Facts]]:
-        return [(file, facts) for file, facts in self._files if isinstance(facts, Facts)]
-
-    def schema(self) -> Schema:
-        """Return the columns, from the headers alone; images are told by the first rows.
-
-        Raises:
-            SourceError: No file can be read, the files' columns differ, or no feature holds one of them.
-            ConfigError: A column is asked for that is not there.
-            EmptySource: There is no row.
-        """
-        return Schema([column.feature for column in self._columns])
-
-    @cached_property
-    def _columns(self) -> list[Wanted]:
-        """Return what becomes of the columns; a worker gets it with the source."""
-        units = self.units()
-        if not self._good:
-            raise SourceError(
-                f"no Arrow file can be read; the first is {shown(units[0].files[0].path)}: {units[0].detail}"
-            )
-        return columns_of(self._good, self.asked, self._heads)
-
-    def _heads(self, leaf: Leaf) -> list[bytes]:
-        """Return the first bytes of the first values there are."""
-        for file, facts in self._good:
-            if facts.runs and not facts.leaves[leaf.name].empty:
-                first = facts.runs[0]._replace(rows=_SNIFFED_ROWS)
-                batch = next(batches_of(self.asked.files, file.path, first, [leaf]))
-                heads = [value[:16] for value in dig(batch, leaf.path).to_pylist() if value is not None]
-                if heads:
-                    return heads
-        return []
-
-    def notes(self) -> Sequence[str]:
-        """Say what was left out."""
-        notes = list(notes_of(self._good, self.asked))
-        empty = len(self.asked.files.listed(self.path, SUFFIXES)) - len(self._files)
-        if empty:
-            notes.append(f"{empty} of the files ha{'s' if empty == 1 else 've'} 0 bytes")
-        return notes
-
-    def units(self) -> Sequence[Unit]:
-        """List runs of record batches that hold rows.
-
-        Raises:
-            SourceError: A file cannot be looked at.
-            EmptySource: There is no file, or no row.
-        """
-        units: list[Unit] = []
-        for file, facts in self._files:
-            if isinstance(facts, str):
-                units.append(Unit(file.path, file.nbytes, (file,), facts))
-                continue
-            units += [Unit(f"{file.path}:{run.start}", run.nbytes, (file,), run) for run in facts.runs]
-            if facts.broken:
-                units.append(Unit(f"{file.path}: the rest", 0, (file,), facts.broken))
-        if not units:
-            raise EmptySource(f"{shown(self.path)}: no Arrow file has a row")
-        return units
+    def _first(self, file: Stamp, facts: Facts, rows: int, leaf: Leaf) -> pa.RecordBatch | None:
+        if not facts.runs:
+            return None
+        return next(batches_of(self.asked.files, file.path, facts.runs[0]._replace(rows=rows), [leaf]), None)
 
     def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
         """Read one run.

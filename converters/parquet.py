@@ -12,21 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
-
-import numpy as np
 
 from datafeed.converters.batches import CHUNK_NBYTES, Reading, chunks_of
 from datafeed.converters.files import Files
-from datafeed.converters.leaves import Leaf, dig
+from datafeed.converters.leaves import Leaf
 from datafeed.converters.names import shown
-from datafeed.converters.options import SourceOptions
 from datafeed.converters.parquet_facts import Facts, facts_of
-from datafeed.converters.source import Chunk, OnBad, Stamp, Unit, Where
-from datafeed.converters.tables import Wanted, columns_of, notes_of
-from datafeed.errors import BadItem, EmptySource, SourceError
-from datafeed.schema import Schema
+from datafeed.converters.source import Chunk, OnBad, Stamp, Unit
+from datafeed.converters.table_files import TableFiles
+from datafeed.errors import BadItem
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,11 +30,10 @@ SUFFIXES = (".parquet", ".pq")
 CHUNK_ROWS = 65_536
 READ_NBYTES = 2**20  # of a remote file, beside the columns, which Arrow asks for as a whole
 UNEVEN_ROWS = 4096  # where values differ in size, those to come are unknown: a dictionary's count once in the footer
-_SNIFFED_ROWS = 16
 
 
 @dataclass(frozen=True)
-class Parquet:
+class Parquet(TableFiles[Facts]):
     """Offer the rows of parquet files; a unit is a row group, read some MB at a time.
 
     Args:
@@ -48,84 +42,18 @@ class Parquet:
     """
 
     kind: ClassVar[str] = "parquet"
-    path: Where
-    asked: SourceOptions
+    called = "parquet"
+    suffixes = SUFFIXES
 
-    def __getstate__(self) -> dict[str, object]:
-        """Leave the listing behind: a worker is told what to read."""
-        return {name: value for name, value in self.__dict__.items() if name != "_files"}
+    def _facts(self, file: Stamp) -> Facts | str:
+        return facts_of(self.asked.files, file.path, self.asked.columns)
 
-    def options(self) -> dict[str, object]:
-        """Return what shapes the output."""
-        options: dict[str, object] = {"int64_lists": self.asked.int64_lists}
-        return {**options, "columns": list(self.asked.columns)} if self.asked.columns else options
+    def _units(self, file: Stamp, facts: Facts) -> Iterator[Unit]:
+        return _groups(file, facts, self.asked.columns)
 
-    @cached_property
-    def _files(self) -> list[tuple[Stamp, Facts | str]]:
-        """List files with what their footers say, or why they cannot be read."""
-        files = self.asked.files
-        found = files.some(self.path, SUFFIXES)
-        return [(file, facts_of(files, file.path, self.asked.columns)) for file in found if file.nbytes]
-
-    @property
-    def _good(self) -> list[tuple[Stamp, Facts]]:
-        return [(file, facts) for file, facts in self._files if isinstance(facts, Facts)]
-
-    def schema(self) -> Schema:
-        """Return the columns, from the footers alone; images are told by the first rows.
-
-        Raises:
-            SourceError: No file can be read, the files' columns differ, or no feature holds one of them.
-            ConfigError: A column is asked for that is not there.
-            EmptySource: There is no row.
-        """
-        return Schema([column.feature for column in self._columns])
-
-    @cached_property
-    def _columns(self) -> list[Wanted]:
-        """Return what becomes of the columns; a worker gets it with the source."""
-        units = self.units()
-        if not self._good:
-            raise SourceError(
-                f"no parquet file can be read; the first is {units[0].files[0].path!r}: {units[0].detail}"
-            )
-        return columns_of(self._good, self.asked, self._heads)
-
-    def _heads(self, leaf: Leaf) -> list[bytes]:
-        """Return the first bytes of the first values there are."""
-        for file, facts in self._good:
-            if any(facts.rows) and not facts.leaves[leaf.name].empty:
-                group = int(np.flatnonzero(facts.rows)[0])
-                batch = next(_batches(self.asked.files, file.path, group, _SNIFFED_ROWS, [leaf]))
-                heads = [value[:16] for value in dig(batch, leaf.path).to_pylist() if value is not None]
-                if heads:
-                    return heads
-        return []
-
-    def notes(self) -> Sequence[str]:
-        """Say what was left out."""
-        notes = list(notes_of(self._good, self.asked))
-        empty = len(self.asked.files.listed(self.path, SUFFIXES)) - len(self._files)
-        if empty:
-            notes.append(f"{empty} of the files ha{'s' if empty == 1 else 've'} 0 bytes")
-        return notes
-
-    def units(self) -> Sequence[Unit]:
-        """List the row groups that hold rows.
-
-        Raises:
-            SourceError: A file cannot be looked at.
-            EmptySource: There is no file, or no row.
-        """
-        units: list[Unit] = []
-        for file, facts in self._files:
-            if isinstance(facts, str):
-                units.append(Unit(file.path, file.nbytes, (file,), facts))
-            else:
-                units += _groups(file, facts, self.asked.columns)
-        if not units:
-            raise EmptySource(f"{shown(self.path)}: no parquet file has a row")
-        return units
+    def _first(self, file: Stamp, facts: Facts, rows: int, leaf: Leaf) -> pa.RecordBatch | None:
+        groups = [group for group, held in enumerate(facts.rows) if held]
+        return next(_batches(self.asked.files, file.path, groups[0], rows, [leaf]), None) if groups else None
 
     def read(self, unit: Unit, on_bad: OnBad) -> Iterator[Chunk]:
         """Read one row group.

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyarrow import ipc
 from source_contract import rows_of
@@ -145,6 +145,7 @@ FORMS = [written(form, compression=packed) for form in ("file", "stream") for pa
     flaws=st.lists(st.tuples(st.floats(0, 0.999), st.binary(min_size=1, max_size=4)), min_size=1, max_size=3),
     cut=st.none() | st.floats(0, 1),
 )
+@example(form=FORMS[3], flaws=[(0.19921875, b"\0\0\0\x17")], cut=None)  # the first batch, which tells images
 def test_any_damage_is_an_error_of_ours(
     tmp_path_factory: pytest.TempPathFactory, form: bytes, flaws: list[tuple[float, bytes]], cut: float | None
 ) -> None:
