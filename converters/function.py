@@ -182,7 +182,8 @@ def draw(samples: Sequence[Sample], asked: SourceOptions) -> Schema:
         where = f"sample {exc.row} of {first}" if exc.row >= 0 else f"{first} samples"
         raise SourceError(f"{where}: {exc}: give a schema, or make them alike") from exc
     if not len(schema):
-        raise SourceError(f"the first {len(samples)} samples hold nothing")
+        many = "the first sample holds" if len(samples) == 1 else f"the first {len(samples)} samples hold"
+        raise SourceError(f"{many} no value, or None alone, which tells no type: give a schema")
     return schema
 
 
@@ -236,7 +237,8 @@ def chunks_of(schema: Schema, samples: Iterable[tuple[Sample, str]], on_bad: OnB
     for sample, where in samples:
         odd = sample.keys() - names
         if odd:
-            on_bad(BadItem(where, f"it has {min(odd)!r}, which the schema lacks", repr(sample).encode()))
+            reason = f"it has {min(odd)!r}, which the schema lacks: give a schema that has it"
+            on_bad(BadItem(where, reason, repr(sample).encode()))
             continue
         held.append(sample)
         wheres.append(where)

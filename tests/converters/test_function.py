@@ -136,7 +136,8 @@ def test_a_later_sample_that_does_not_fit_is_a_bad_item(tmp_path: Path) -> None:
         ([0, 3], several, EmptySource, "gave no sample for the first 2 inputs"),
         ([1, 2], lambda _: [{1: 2}], BadItem, "expected names that are text"),
         ([1, 2], lambda number: {"x": number if number == 1 else "a"}, SourceError, "of another kind or shape"),
-        ([1], lambda _: {}, SourceError, "hold nothing"),
+        ([1], lambda _: {}, SourceError, "the first sample holds no value, .*: give a schema"),
+        ([1, 2], lambda _: {"x": None}, SourceError, "the first 2 samples hold .* None alone"),
     ],
 )
 def test_what_makes_no_samples_is_refused(
