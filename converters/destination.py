@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
 
 from datafeed.converters.journal import JOURNAL, Finished, read_plan
 from datafeed.converters.lock import LOCK_NAME
@@ -46,16 +46,21 @@ def check_apart(source: str, dest: str) -> None:
     """Refuse a destination inside the source, and the other way round.
 
     Args:
-        source: The source's path; other URLs are apart from whatever is local.
+        source: The source's path or URL.
         dest: The destination's path or URL.
 
     Raises:
         ConfigError: One holds the other.
     """
+    raw: PurePath
+    out: PurePath
     paths = local_path(source), local_path(dest)
-    if paths[0] is None or paths[1] is None:
+    if paths[0] is not None and paths[1] is not None:
+        raw, out = Path(paths[0]).resolve(), Path(paths[1]).resolve()
+    elif paths == (None, None):
+        raw, out = (PurePosixPath(url.rstrip("/")) for url in (source, dest))
+    else:
         return
-    raw, out = Path(paths[0]).resolve(), Path(paths[1]).resolve()
     if out == raw or raw in out.parents:
         raise ConfigError(f"the destination {dest!r} lies in the source {source!r}: name a directory outside it")
     if out in raw.parents:
@@ -170,6 +175,8 @@ def _entries(store: Store, journal: Store) -> list[str]:
     names = set(store.names())
     if isinstance(store, LocalStore):
         names |= {entry.name for entry in os.scandir(store.url) if not entry.is_file()} - {JOURNAL}
+    else:
+        names |= set(store.folders()) - {JOURNAL}
     names |= {f"{JOURNAL}/{name}" for name in journal.names()}
     return sorted(names - {LOCK_NAME, PLAN_NAME})
 

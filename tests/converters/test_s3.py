@@ -24,7 +24,7 @@ from datafeed.converters.files import Files
 from datafeed.converters.merge import merge
 from datafeed.converters.write import write
 from datafeed.dataset import Dataset
-from datafeed.errors import OutputError, SourceChanged, SourceNotFound
+from datafeed.errors import ConfigError, OutputError, SourceChanged, SourceNotFound
 from datafeed.storage import open_store
 from datafeed.verify import verify
 
@@ -161,6 +161,20 @@ def test_one_name_of_the_options_serves_every_command(fs: S3FileSystem, address:
     for source, dest in (("s3://bucket/all", "s3://bucket/e1"), ("s3://bucket/all", "e2"), ("here", "s3://bucket/e3")):
         here = [url if "://" in url else str(tmp_path / url) for url in (source, dest)]
         assert export(*here, "tfrecord", again).records == (12 if source.endswith("all") else 8)
+
+
+def test_nothing_is_written_among_what_lies_in_a_bucket(fs: S3FileSystem, address: str) -> None:
+    """Neither into the raw data, nor beside folders of somebody else."""
+    put_rows(fs, 2)
+    asked = ConvertOptions(storage_options=options(address))
+    for dest in ("s3://bucket/raw", "s3://bucket/raw/out/", "s3://bucket"):
+        with pytest.raises(ConfigError, match="lies in the"):
+            convert("s3://bucket/raw", dest, asked)
+    fs.pipe("bucket/busy/mine/part-1.jsonl", b"{}")
+    with pytest.raises(OutputError, match="busy is not empty: no conversion wrote 'mine'"):
+        convert("s3://bucket/raw", "s3://bucket/busy", asked)
+    assert fs.find("bucket/raw") == [f"bucket/raw/{part}.csv" for part in range(4)]
+    assert fs.find("bucket/busy") == ["bucket/busy/mine/part-1.jsonl"]
 
 
 @pytest.mark.usefixtures("fs")
