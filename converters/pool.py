@@ -22,7 +22,7 @@ Encoded = Generator[tuple[Task, Part]]
 AHEAD = 2  # tasks that wait for a worker, so that none idles while the driver writes
 FLIGHT_NBYTES = 256 * 10**6  # raw bytes in flight per worker: where a task is huge, fewer run at once
 RETRIES = 3
-INLINE_NBYTES = 64 * 10**6  # raw bytes under which even workers that were asked for would only wait for Ray
+INLINE_NBYTES = 64 * 10**6  # raw bytes from which on workers that were asked for are taken at their word
 RAY_START_S = 6.0  # what a local Ray takes to start and stop
 _CONNECT_S = 10.0
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
@@ -128,7 +128,7 @@ def raised_as_ours(names: str) -> Iterator[None]:
 
 
 def worth_ray(workers: int | None, ray_address: str | None, nbytes: int, seconds: float) -> bool:
-    """Whether several workers are wanted, and save more time than starting Ray takes.
+    """Whether several workers are wanted, and save more time than starting Ray takes, or were asked for much.
 
     Args:
         workers: How many were asked for; None for all cores.
@@ -139,9 +139,7 @@ def worth_ray(workers: int | None, ray_address: str | None, nbytes: int, seconds
     count = workers or cores()
     if count == 1 or ray_address is not None:
         return count > 1
-    if workers is not None:
-        return nbytes >= INLINE_NBYTES
-    return seconds * (1 - 1 / count) > RAY_START_S
+    return seconds * (1 - 1 / count) > RAY_START_S or (workers is not None and nbytes >= INLINE_NBYTES)
 
 
 @contextmanager

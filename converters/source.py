@@ -59,12 +59,14 @@ class Unit:
         nbytes: Its size as raw records, estimated; shares out the work.
         files: The files that it reads, as they were when the source was listed.
         detail: Whatever else `read` needs; picklable.
+        work: As many raw bytes as usually take as long to make, where that is far from `nbytes`; 0 where it is not.
     """
 
     name: str
     nbytes: int
     files: tuple[Stamp, ...] = ()
     detail: object = None
+    work: int = field(default=0, compare=False)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle stamps as plain tuples: Ray's pickler calls Python for every object of a class, 7 us for each file."""

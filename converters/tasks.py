@@ -62,18 +62,19 @@ def cut_tasks(units: Sequence[Unit], nbytes: int = TASK_NBYTES) -> list[Task]:
 
     Args:
         units: The source's units, in order; each is asked for once, and not held.
-        nbytes: Raw bytes of a task.
+        nbytes: Raw bytes of a task, or what takes as long.
 
     Returns:
         The tasks, in order: the same for the same units.
     """
     tasks: list[Task] = []
-    start = size = 0
+    start = size = work = 0
     for place, unit in enumerate(units):
-        if place > start and size + unit.nbytes > nbytes:
+        if place > start and work + (unit.work or unit.nbytes) > nbytes:
             tasks.append(Task(len(tasks), Run(units, start, place), size))
-            start, size = place, 0
+            start, size, work = place, 0, 0
         size += unit.nbytes
+        work += unit.work or unit.nbytes
     if len(units) > start:
         tasks.append(Task(len(tasks), Run(units, start, len(units)), size))
     return tasks

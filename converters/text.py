@@ -24,6 +24,7 @@ from datafeed.converters.names import shown
 from datafeed.converters.options import SourceOptions
 from datafeed.converters.packing_tokens import Ids, Tail, apart, packed, runs_of
 from datafeed.converters.source import Chunk, OnBad, Stamp, Unit, Where
+from datafeed.converters.tasks import TASK_NBYTES
 from datafeed.converters.tokens import Tokens, read_tokens
 from datafeed.errors import BadItem, ConfigError, EmptySource
 from datafeed.schema import Feature, Schema, stored
@@ -198,7 +199,7 @@ def _runs(parts: Iterable[Part], wanted: int) -> Iterator[tuple[list[Part], int]
 
 def _unit(parts: Sequence[Part], nbytes: int) -> Unit:
     files = dict.fromkeys(stamp for part in parts for stamp in part.unit.files)
-    return Unit(parts[0].unit.name, nbytes, tuple(files), tuple(parts))
+    return Unit(parts[0].unit.name, nbytes, tuple(files), tuple(parts), work=TASK_NBYTES)  # 8 MB of text take seconds
 
 
 def _chunk(feature: Feature, run: Sequence[Ids]) -> Chunk:

@@ -21,7 +21,7 @@ from processes import ended, wait_until
 
 from datafeed.converters import pool
 from datafeed.converters.convert import ConvertOptions, convert
-from datafeed.converters.pool import _connect, ray_cluster
+from datafeed.converters.pool import _connect, ray_cluster, worth_ray
 from datafeed.converters.source import Chunk, OnBad, Unit
 from datafeed.errors import BadItem, ConfigError, SourceChanged, WorkerLost
 
@@ -301,3 +301,22 @@ def _kill(processes: Iterable[psutil.Process]) -> None:
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()
+
+
+@pytest.mark.parametrize(
+    ("workers", "nbytes", "seconds", "worth"),
+    [
+        (1, 10**12, 10**6, False),
+        (None, 10**12, 1.0, False),
+        (None, 10, 10**6, True),
+        (2, 10**6, 5.0, False),
+        (2, 10**6, 60.0, True),
+        (2, 10**8, 1.0, True),
+    ],
+)
+def test_ray_is_started_for_what_is_long_or_was_asked_for(
+    workers: int | None, nbytes: int, seconds: float, worth: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few bytes that take long are worth it, and many of which two workers were asked for."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    assert worth_ray(workers, None, nbytes, seconds) is worth

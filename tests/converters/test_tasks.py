@@ -29,6 +29,12 @@ def test_task_is_closed_only_when_the_next_unit_passes_the_size() -> None:
     assert [task.nbytes for task in cut_tasks(units, 60)] == [60, 70]
 
 
+def test_units_that_take_longer_than_their_size_says_make_tasks_of_few() -> None:
+    """Text is some hundred times as much work as its ids are bytes."""
+    units = [Unit(str(number), 10, work=40) for number in range(4)]
+    assert [(len(task.units), task.nbytes) for task in cut_tasks(units, 90)] == [(2, 20), (2, 20)]
+
+
 class _Made(Sequence[Unit]):
     """Make units when they are asked for, and count how often."""
 
