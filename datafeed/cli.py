@@ -19,6 +19,7 @@ from datafeed.errors import (
     DatasetNotFound,
     MissingExtra,
     OutputError,
+    RemoteError,
     SchemaError,
     ShardMissing,
     SourceError,
@@ -46,6 +47,7 @@ _EXIT_CODES: tuple[tuple[tuple[type[DatafeedError], ...], int], ...] = (
     ((SourceError, SchemaError, DatasetNotFound), 3),
     ((OutputError,), 4),
     ((CorruptData, ShardMissing), 5),
+    ((RemoteError,), 6),
 )
 _INTERRUPTED = 130
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of standard output: elsewhere it is an OutputFull
@@ -142,5 +144,6 @@ def main(*, debug: bool) -> None:
         3    what should be read is missing, empty or not as expected
         4    the destination cannot be written, is full, locked, or holds something else
         5    a dataset or a cache is damaged
+        6    a server of objects refuses, is not reachable, or answers wrongly
         130  interrupted
     """

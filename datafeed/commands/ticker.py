@@ -19,6 +19,8 @@ _FIRST_S, _MOST_S, _SHARE = 2.0, 10.0, 0.1  # a line is at most a tenth of the t
 class Ticker:
     """Write a line of progress: renewed in place on a terminal, a plain line every 2 to 10 seconds elsewhere.
 
+    What nothing new came after is said again, with the time that has passed.
+
     Args:
         what: What is going on, in front of every line.
     """
@@ -29,7 +31,8 @@ class Ticker:
         self._start = time.monotonic()
         self._next = self._start + self._pause(self._start)
         self._nbytes = 0
-        self._staying = ""
+        self._latest = ""
+        self._writing = threading.Lock()
         self._ended = threading.Event()
         self._beat = threading.Thread(target=self._repeat, name="datafeed-ticker", daemon=True)
 
@@ -53,28 +56,28 @@ class Ticker:
         self.line(f"{format_size(self._nbytes)}, {format_size(rate)}/s", now)
 
     def stay(self, text: str) -> None:
-        """Show a text, with the time that has passed, again and again until there is another line."""
-        self._staying = text
+        """Show a text of what takes long, with the time that has passed."""
+        self._latest = text
         if not self._beat.is_alive():
             self._beat.start()
 
     def _repeat(self) -> None:
-        while self._staying and not self._ended.wait(_TERMINAL_S):
+        while not self._ended.wait(_TERMINAL_S):
             now = time.monotonic()
-            if self._staying:
-                self._show(f"{self._staying}, {now - self._start:.0f} s so far", now)
+            self._show(f"{self._latest}, {now - self._start:.0f} s so far", now)
 
     def line(self, text: str, now: float) -> None:
         """Show a text, if it is time."""
-        self._staying = ""
+        self.stay(text)
         self._show(text, now)
 
     def _show(self, text: str, now: float) -> None:
-        if now < self._next:
-            return
-        self._next = now + self._pause(now)
-        line = f"{self._what}: {text}"
-        click.echo(f"\r\x1b[K{line}" if self._live else line, err=True, nl=not self._live)
+        with self._writing:
+            if now < self._next:
+                return
+            self._next = now + self._pause(now)
+            line = f"{self._what}: {text}"
+            click.echo(f"\r\x1b[K{line}" if self._live else line, err=True, nl=not self._live)
 
     def _pause(self, now: float) -> float:
         return _TERMINAL_S if self._live else min(max(_FIRST_S, _SHARE * (now - self._start)), _MOST_S)

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from processes import wait_until
 
 from datafeed.cli import main
 from datafeed.commands.meter import progress_text
@@ -199,10 +198,10 @@ def test_progress_has_rates_ratio_and_time_left() -> None:
 
 def test_plain_lines_are_soon_there_and_stay_few(capsys: pytest.CaptureFixture[str]) -> None:
     """The newest is at most a tenth of the time old, or 2 s; a log of an hour is not flooded."""
-    ticker = Ticker("work")
     start = time.monotonic()
-    for tenth in range(36_000):
-        ticker.line(str(tenth / 10), start + tenth / 10)
+    with Ticker("work") as ticker:
+        for tenth in range(36_000):
+            ticker.line(str(tenth / 10), start + tenth / 10)
     shown = capsys.readouterr()
     assert shown.out == ""
     told = [float(line.removeprefix("work: ")) for line in shown.err.splitlines()]
@@ -219,13 +218,17 @@ def test_a_ticker_is_quiet_when_work_is_short(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == ""
 
 
-def test_a_phase_without_counts_is_told_until_there_are_some(capsys: pytest.CaptureFixture[str]) -> None:
-    """A source that takes long to list is no silence."""
+def test_what_stands_still_is_told_again(capsys: pytest.CaptureFixture[str]) -> None:
+    """A source that takes long to list is no silence, nor is a task that does; it ends with the command."""
     with Ticker("convert") as ticker:
-        ticker.stay("reading the source")
-        wait_until(lambda: "so far" in capsys.readouterr().err)
-        ticker.line("1 record", time.monotonic() + 60)
-        assert capsys.readouterr().err == "convert: 1 record\n"
+        for text in ("reading the source", "1 record in 0 shards"):
+            ticker.stay(text) if text.startswith("reading") else ticker.line(text, 0.0)
+            said = ""
+            while f"convert: {text}, " not in said:
+                said += capsys.readouterr().err
+                time.sleep(0.05)
+        ticker.line("2 records", time.monotonic() + 60)
+        assert capsys.readouterr().err == "convert: 2 records\n"
     assert not any(thread.name == "datafeed-ticker" for thread in threading.enumerate())
 
 
