@@ -1,30 +1,65 @@
-"""Keep decoded blocks in the memory of this process."""
+"""Keep decoded and parsed blocks in the memory of this process."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable
 
-from datafeed._native import Block
+import numpy as np
+
+from datafeed._native import Block, Parser
+from datafeed.buffers import ArrayPool
 from datafeed.cache.policy import Contents, Policy
+from datafeed.errors import SchemaError
+from datafeed.schema import Schema
+
+
+class Packer:
+    """Pack blocks of one schema. Safe to share between threads.
+
+    Args:
+        schema: All features of the dataset, so that a batch of any of them is gathered from the same blocks.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._parser = Parser(schema.features)
+        self._arrays = ArrayPool()
+
+    def pack(self, block: Block) -> Block:
+        """Return a block packed.
+
+        One that would take more stays as it is; so does one with a record that does not fit the schema, of which those
+        who need that record are told.
+        """
+        try:
+            packed = self._parser.pack(block, self._take)
+        except SchemaError:
+            return block
+        return packed if packed.nbytes <= block.nbytes else block
+
+    def _take(self, nbytes: int) -> memoryview:
+        return self._arrays.empty(nbytes, np.uint8).data
 
 
 class HostTier:
-    """Keep decoded blocks, by extent. Safe to share between threads.
+    """Keep blocks, by extent. Safe to share between threads.
 
-    An extent is admitted or evicted as a whole, with the bytes that all its blocks take; its blocks come one by one, as
-    they are decoded. A block that somebody uses stays valid when its extent is evicted.
+    An extent is admitted or evicted as a whole, with the bytes that all its blocks take decoded; its blocks come one by
+    one, as they are decoded, and give room back where they take less once they are packed. A block that somebody uses
+    stays valid when its extent is evicted.
 
     Args:
         budget: Bytes.
         policy: What is kept.
+        pack: Turns a block into the form in which it is kept; called on any thread.
 
     Attributes:
         evicted: Extents that gave way.
     """
 
-    def __init__(self, budget: int, policy: Policy) -> None:
+    def __init__(self, budget: int, policy: Policy, pack: Callable[[Block], Block]) -> None:
         self.evicted = 0
+        self._pack = pack
         self._policy = policy
         self._contents: Contents[int] = Contents(budget, policy)
         self._blocks: dict[int, Block] = {}
@@ -68,14 +103,17 @@ class HostTier:
                     del self._blocks[number]
             return evicted is not None
 
-    def put(self, extent: int, start: int, blocks: Sequence[Block]) -> None:
-        """Keep consecutive blocks of an extent, if it was admitted and is still here."""
+    def put(self, extent: int, start: int, blocks: list[Block]) -> list[Block]:
+        """Keep consecutive blocks of an extent, if it was admitted and is still here; return them as they are kept."""
         if extent not in self._contents:  # read without the lock: the usual answer where the tier is full
-            return
+            return blocks
+        packed = [self._pack(block) for block in blocks]
         with self._lock:
             if extent in self._contents:
                 numbers = self._numbers.setdefault(extent, [])
-                for number, block in enumerate(blocks, start):
+                for number, block, kept in zip(range(start, start + len(blocks)), blocks, packed, strict=True):
                     if number not in self._blocks:
-                        self._blocks[number] = block
+                        self._blocks[number] = kept
                         numbers.append(number)
+                        self._contents.grow(extent, kept.nbytes - block.nbytes)
+        return packed

@@ -91,6 +91,18 @@ class Contents(Generic[K]):
         self._put(key, nbytes, rank)
         return evicted
 
+    def grow(self, key: K, nbytes: int) -> None:
+        """Correct the size of a key that is kept: what it took less gives room to others.
+
+        Args:
+            key: The key.
+            nbytes: By how much; negative for less.
+        """
+        for rank, entries in enumerate(self._ranks):
+            if key in entries:
+                entries[key] += nbytes
+                self._nbytes[rank] += nbytes
+
     def discard(self, key: K) -> None:
         """Forget a key, if it is kept."""
         for rank, entries in enumerate(self._ranks):

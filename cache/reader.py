@@ -18,6 +18,7 @@ from datafeed._native import Block, Decoder
 from datafeed.cache.config import Cache
 from datafeed.cache.entry import HEADER_NBYTES
 from datafeed.cache.extents import Extents
+from datafeed.cache.memory import HostTier
 from datafeed.cache.staging import Demand, Fetches, Staged, Staging
 from datafeed.cache.stats import TierStats, sum_up
 from datafeed.cache.tiers import Tiers
@@ -76,6 +77,8 @@ class _State:
         return Decoder(offset, index.stored, index.raw, index.records, index.checksum)
 
     def serve(self, name: str, blocks: Sequence[Block]) -> None:
+        if not blocks:
+            return
         with self.lock:
             counts = self.served.setdefault(name, [0, 0])
             counts[0] += len(blocks)
@@ -112,33 +115,43 @@ class TieredReader:
         self._state()
 
     def read(self, block: int) -> Block:
-        """Read one block; see `BlockReader.read_run`."""
-        return self.read_runs([(block, block + 1)])[0]
+        """Read one block; see `read_run`."""
+        return self.read_run(block, block + 1)[0]
 
     def read_run(self, start: int, stop: int) -> list[Block]:
-        """Read consecutive blocks of one shard; see `BlockReader.read_run`."""
+        """Read consecutive blocks of one shard, in their records' encoding; see `BlockReader.read_run`.
+
+        Memory, which keeps them in another form, is passed by.
+        """
         self._blocks.check_run(start, stop)
-        bounds = self._state().extents.bounds
+        state = self._state()
+        bounds = state.extents.bounds
         inside = bounds[(bounds > start) & (bounds < stop)].tolist()
-        return self.read_runs(list(zip([start, *inside], [*inside, stop], strict=True)))
+        return self._read(state, list(zip([start, *inside], [*inside, stop], strict=True)), None, None)
 
     def read_runs(self, runs: Sequence[Run], demand: Demand | None = None) -> list[Block]:
-        """Read several runs, each inside one extent; see `BlockReader.read_runs`.
+        """Read several runs, each inside one extent; see `BlockReader.read_runs`. Blocks may be packed.
 
         Args:
             runs: The runs.
             demand: The epoch that needs them.
         """
         state = self._state()
-        found = [self._held(state, start, stop) for start, stop in runs]
+        return self._read(state, runs, demand, state.tiers.host)
+
+    def _read(self, state: _State, runs: Sequence[Run], demand: Demand | None, host: HostTier | None) -> list[Block]:
+        found = self._held(state, host, runs)
         missing = [number for number, blocks in enumerate(found) if blocks is None]
         if missing and state.staging is None:
-            self._load_in_place(state, runs, found, missing)
+            self._load_in_place(state, runs, found, missing, host)
         elif missing:
             self._load_staged(state, runs, found, missing)
+        if host is not None:
+            for number in missing:
+                start = runs[number][0]
+                found[number] = host.put(state.extents.of(start), start, found[number] or [])
         if state.staging is not None:
-            for start, stop in runs:
-                state.staging.loaded(demand, state.extents.of(start), stop - start)
+            state.staging.loaded(demand, [(state.extents.of(start), stop - start) for start, stop in runs])
         return [block for blocks in found for block in blocks or ()]
 
     def ahead(
@@ -185,27 +198,30 @@ class TieredReader:
                     state = self._made = _State(self._blocks, self._cache)
         return state
 
-    def _held(self, state: _State, start: int, stop: int) -> list[Block] | None:
-        host = state.tiers.host
+    def _held(self, state: _State, host: HostTier | None, runs: Sequence[Run]) -> list[list[Block] | None]:
         if host is None:
-            return None
-        blocks = host.get(start, stop, state.extents.of(start))
-        if blocks is not None:
-            state.serve("host", blocks)
-        return blocks
+            return [None] * len(runs)
+        found = [host.get(start, stop, state.extents.of(start)) for start, stop in runs]
+        state.serve("host", [block for blocks in found for block in blocks or ()])
+        return found
 
     def _load_in_place(
-        self, state: _State, runs: Sequence[Run], found: list[list[Block] | None], missing: Sequence[int]
+        self,
+        state: _State,
+        runs: Sequence[Run],
+        found: list[list[Block] | None],
+        missing: Sequence[int],
+        host: HostTier | None,
     ) -> None:
         """Load runs of a local dataset from where it lies, in one go."""
         blocks = iter(self._blocks.read_runs([runs[number] for number in missing]))
         for number in missing:
             start, stop = runs[number]
             part = found[number] = list(itertools.islice(blocks, stop - start))
-            if state.tiers.host is not None:
+            if host is not None:
                 extent = state.extents.of(start)
-                state.tiers.host.admit(extent, int(state.extents.raw[extent]), copied=False)
-            self._keep(state, "store", start, part)
+                host.admit(extent, int(state.extents.raw[extent]), copied=False)
+            state.serve("store", part)
 
     def _load_staged(
         self, state: _State, runs: Sequence[Run], found: list[list[Block] | None], missing: Sequence[int]
@@ -245,7 +261,7 @@ class TieredReader:
                 continue
             part = found[number] = blocks[done : done + stop - start]
             done += stop - start
-            self._keep(state, place.tier.name, start, part)
+            state.serve(place.tier.name, part)
 
     def _load(self, state: _State, start: int, stop: int) -> list[Block]:
         """Load one run: from an entry, or from the store; wrong bytes are fetched again."""
@@ -260,10 +276,10 @@ class TieredReader:
                 self._mend(state, state.staging, staged, str(exc))
                 continue
             name = "store" if staged.found is None else staged.found.tier.name
-            self._keep(state, name, start, blocks)
+            state.serve(name, blocks)
             return blocks
         blocks = self._blocks.read_run(start, stop)
-        self._keep(state, "store", start, blocks)
+        state.serve("store", blocks)
         return blocks
 
     def _mend(self, state: _State, staging: Staging, staged: Staged, reason: str) -> None:
@@ -290,11 +306,6 @@ class TieredReader:
         if staged.found.tier.read_into(staged.found.file, data, HEADER_NBYTES + begin) != nbytes:
             raise OSError("the entry ended early")
         return self._blocks.decode(data, start, stop)
-
-    def _keep(self, state: _State, name: str, start: int, blocks: Sequence[Block]) -> None:
-        state.serve(name, blocks)
-        if state.tiers.host is not None:
-            state.tiers.host.put(state.extents.of(start), start, blocks)
 
 
 class Ahead(Generic[S]):

@@ -145,21 +145,30 @@ class Staging:
             raise staged.error
         return staged
 
-    def loaded(self, demand: Demand | None, extent: int, blocks: int) -> None:
-        """Note that blocks of an extent were loaded: what nobody needs any more goes."""
+    def loaded(self, demand: Demand | None, loads: Sequence[tuple[int, int]]) -> None:
+        """Note that blocks were loaded: what nobody needs any more goes.
+
+        Args:
+            demand: Whose epoch needed them.
+            loads: Extents, each with how many blocks of it.
+        """
         with self._changed:
             known = demand in self._demands  # not where this process was forked within an epoch
-            if demand is not None and known:
-                _count_down(demand, extent, blocks)
-            staged = self._staged.get(extent)
-            if staged is None or not staged.done.is_set() or self._is_pending(extent):
-                return
-            if known and not self._is_wanted(extent):
-                self._drop(extent)
-                return
-            self._staged.move_to_end(extent)
-            if self._nbytes > self._limit or len(self._staged) > _IDLE_FILES:
-                self._trim()
+            for extent, blocks in loads:
+                if demand is not None and known:
+                    _count_down(demand, extent, blocks)
+                staged = self._staged.get(extent)
+                if staged is not None and staged.done.is_set() and not self._is_pending(extent):
+                    self._release(extent, known=known)
+
+    def _release(self, extent: int, *, known: bool) -> None:
+        """Let go of an extent that no epoch needs soon, where none needs it later, or there is no room."""
+        if known and not self._is_wanted(extent):
+            self._drop(extent)
+            return
+        self._staged.move_to_end(extent)
+        if self._nbytes > self._limit or len(self._staged) > _IDLE_FILES:
+            self._trim()
 
     def forget(self, staged: Staged) -> None:
         """Let go of an extent whose bytes are wrong."""

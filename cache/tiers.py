@@ -13,7 +13,7 @@ from datafeed.cache.disk import DiskTier
 from datafeed.cache.entry import HEADER_NBYTES, ExtentKey, is_whole
 from datafeed.cache.extents import Extents
 from datafeed.cache.files import Descriptor
-from datafeed.cache.memory import HostTier
+from datafeed.cache.memory import HostTier, Packer
 from datafeed.errors import ConfigError
 from datafeed.localstore import LocalStore
 from datafeed.reader import BlockReader
@@ -61,7 +61,7 @@ class Tiers:
             check_budget(disk, extents)
             disk.read_by(blocks.manifest.dataset_id, None)
             disk.describe(blocks.manifest.dataset_id, about)
-        self.host = _host(cache, extents, reserved)
+        self.host = _host(cache, blocks, extents, reserved)
         # Where the disks hold all of it, what memory holds is on a disk too: the next run finds it, and other ranks do.
         stored = extents.nbytes + len(extents) * HEADER_NBYTES
         self._keeps_all = cache.policy == "lru" or sum(disk.options.budget for disk in self.disks) >= stored
@@ -146,7 +146,7 @@ def _left_out(blocks: BlockReader, name: str, path: str) -> bool:
     return left_out
 
 
-def _host(cache: Cache, extents: Extents, reserved: int) -> HostTier | None:
+def _host(cache: Cache, blocks: BlockReader, extents: Extents, reserved: int) -> HostTier | None:
     budget = cache.host_nbytes()
     if not budget:
         return None
@@ -156,4 +156,4 @@ def _host(cache: Cache, extents: Extents, reserved: int) -> HostTier | None:
             f"host={cache.host!r} is too small: what is in flight from the store takes {format_size(reserved)}, and "
             f"the largest extent {format_size(largest)} decoded: give at least {format_size(reserved + largest)}"
         )
-    return HostTier(budget - reserved, cache.policy)
+    return HostTier(budget - reserved, cache.policy, Packer(blocks.manifest.schema).pack)

@@ -114,7 +114,7 @@ class Parser:
         which: npt.NDArray[np.int32],
         rows: npt.NDArray[np.int32],
     ) -> list[Column]:
-        """Parse record `rows[i]` of `blocks[which[i]]` for each i, in one pass.
+        """Parse record `rows[i]` of `blocks[which[i]]` for each i, in one pass. Those that are packed are gathered.
 
         Fixed numeric features of one dtype and of shape () share one allocation, (k, n) in C order, so that
         `columns[i].values` are its rows and a caller can find the whole through `.base`.
@@ -126,6 +126,21 @@ class Parser:
             SchemaError: A record is no Example, lacks a feature that is not optional, or has it with another kind or
                 count; with `row` (the i) and `feature` set.
             IndexError: `which` or `rows` points outside.
+            TypeError: Packed blocks come from two parsers, or lack a feature.
+        """
+    def pack(self, block: Block, take: Callable[[int], Buffer]) -> Block:
+        """Return a block's records in rows of one size, from which any parser of some of the features gathers faster.
+
+        Args:
+            block: The block.
+            take: Gives a writable buffer of so many bytes, which the packed block will keep.
+
+        Returns:
+            The packed block, which has no `raw` and no `record`. The block itself where its records take no bytes, or
+            more than 4 GiB.
+
+        Raises:
+            SchemaError: As `parse` raises it.
         """
     @property
     def groups(self) -> list[list[int]]:
@@ -137,6 +152,7 @@ class Parser:
         rows: npt.NDArray[np.int32],
         listed: frozenset[int],
         viewed: frozenset[int],
+        empty: Callable[..., npt.NDArray[np.generic]] = ...,
     ) -> Parsed:
         """Parse as `parse` does, without an object for each scalar feature.
 
@@ -146,6 +162,7 @@ class Parser:
             rows: As in `parse`.
             listed: Features, by number, that are wanted as bytes objects; those of bytes or utf8 and shape () count.
             viewed: The same, wanted as read-only views of the blocks' memory, which they keep alive.
+            empty: Makes the arrays of numbers of a fixed shape, from a shape and a dtype.
         """
 
 class Encoder:

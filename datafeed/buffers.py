@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,9 @@ import numpy.typing as npt
 _FIRST_SLAB_NBYTES = 4 * 2**20
 _LARGEST_SLAB_NBYTES = 32 * 2**20
 _MOST_BUFFERS = 1024  # of one slab: tiny buffers need no huge pages
+# Below, malloc has memory at hand that was touched before; from here on it gives back each piece, to be zeroed anew.
+_LEAST_NBYTES = 2**16
+_CLASS_BITS = 4  # eight sizes an octave: at most an eighth is wasted
 _Bytes = npt.NDArray[np.uint8]
 
 
@@ -22,6 +26,33 @@ class _Loan(weakref.ref[_Bytes]):
 
     __slots__ = ("buffer",)
     buffer: _Bytes
+
+
+class ArrayPool:
+    """Lend arrays of any size, their memory used again. Safe to share between threads.
+
+    Args:
+        keep: How many free buffers of each size class to keep; None for all, which then come in slabs.
+    """
+
+    __slots__ = ("_keep", "_pools")
+
+    def __init__(self, keep: int | None = None) -> None:
+        self._keep = keep
+        self._pools: dict[int, BufferPool] = {}
+
+    def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Lend an array as `numpy.empty` makes one; it comes back when the last view of it dies."""
+        kind = np.dtype(dtype)
+        nbytes = kind.itemsize * (shape if isinstance(shape, int) else math.prod(shape))
+        if nbytes < _LEAST_NBYTES:
+            return np.empty(shape, kind)
+        step = 1 << (nbytes.bit_length() - _CLASS_BITS)
+        size = -(-nbytes // step) * step
+        pool = self._pools.get(size)
+        if pool is None:
+            pool = self._pools.setdefault(size, BufferPool(size, self._keep))
+        return np.frombuffer(pool.take(nbytes), kind).reshape(shape)
 
 
 class BufferPool:

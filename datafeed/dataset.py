@@ -255,7 +255,7 @@ class Dataset:
         with recent.lock:
             block = recent.blocks.get(number)
         if block is None:
-            block = self.reader.read(number)
+            block = self.reader.read_runs([(number, number + 1)])[0]
             with recent.lock:
                 recent.blocks.put(number, block, block.nbytes)
         return block

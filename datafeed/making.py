@@ -16,7 +16,7 @@ from torch.utils.data import default_collate
 
 from datafeed._native import Parser
 from datafeed.batches import to_sample
-from datafeed.buffers import BufferPool
+from datafeed.buffers import ArrayPool, BufferPool
 from datafeed.columns import Column, Parsed
 from datafeed.crops import DRAWS
 from datafeed.dataset import Dataset, place_name, placed
@@ -94,6 +94,7 @@ class Maker:
         self._listed = frozenset(single) - self._viewed
         if self._images:
             self._viewed = frozenset()
+        self._arrays = ArrayPool(ahead + 1)
         self._form = TensorForm(schema, self._parser.groups)
         self._plain = Schema([feature for feature in schema if feature.name not in self._images])
         if recipe.transform is not None:
@@ -110,7 +111,9 @@ class Maker:
         pixels = {name: self._canvas(len(step.rows)) for name in self._images}
         if self._recipe.transform is None:
             with self._placing(step):
-                parsed = self._parser.parse_batch(table, step.blocks, step.rows, self._listed, self._viewed)
+                parsed = self._parser.parse_batch(
+                    table, step.blocks, step.rows, self._listed, self._viewed, self._arrays.empty
+                )
             encoded = {name: parsed.columns[self._numbers[name]] for name in self._images}
             decoding = [partial(self._decode_part, encoded, pixels, step, part, epoch) for part in parts if pixels]
             return Work(decoding, partial(self._collect, parsed, pixels, step))

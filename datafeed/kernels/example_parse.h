@@ -1,4 +1,4 @@
-/* Parse many records in one pass: the usual form first, any form where that fails. */
+/* Parse many records in one pass: the usual form first, any form where that fails. Packed rows are passed over. */
 
 #ifndef DATAFEED_EXAMPLE_PARSE_H
 #define DATAFEED_EXAMPLE_PARSE_H
@@ -19,10 +19,10 @@ static inline int df_parse(const df_schema *schema, df_out *outs, df_node *nodes
     for (u64 i = 0; i < n; i++) {
         if (i + DF_AHEAD < n) {
             df_row next = rows[i + DF_AHEAD];
-            i64 ahead = next.e - next.p < DF_AHEAD_BYTES ? next.e - next.p : DF_AHEAD_BYTES;
+            i64 ahead = !next.limit ? 0 : next.e - next.p < DF_AHEAD_BYTES ? next.e - next.p : DF_AHEAD_BYTES;
             for (i64 at = 0; at < ahead; at += 64) __builtin_prefetch(next.p + at);
         }
-        if (!df_fast(&ps, rows[i], i) && df_slow(schema, outs, entries, rows[i], i, fault)) return fault->code;
+        if (rows[i].limit && !df_fast(&ps, rows[i], i) && df_slow(schema, outs, entries, rows[i], i, fault)) return fault->code;
     }
     return DF_OK;
 }

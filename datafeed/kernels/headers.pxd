@@ -59,7 +59,7 @@ cdef extern from "kernels/places.h":
     ctypedef struct df_block:
         const uint8_t *data
         const df_record *records
-        uint64_t count, nbytes
+        uint64_t count, nbytes, stride
     ctypedef struct df_row:
         pass
     ctypedef struct df_span:
@@ -91,6 +91,17 @@ cdef extern from "kernels/columns.h":
     void df_fill_each(const df_spec *spec, const df_span *spans, uint64_t n, uint8_t **outs) noexcept nogil
     void df_fill(const df_spec *spec, const df_span *spans, uint64_t n, uint8_t *out, int64_t *offsets,
                  int64_t *inner) noexcept nogil
+
+cdef extern from "kernels/packed.h":
+    ctypedef struct df_place:
+        uint64_t values, present
+
+    uint64_t df_place_features(const df_schema *schema, df_place *places) noexcept nogil
+    uint64_t df_packed_nbytes(const df_schema *schema, const df_out *outs, uint64_t n, uint64_t stride) noexcept nogil
+    void df_pack(const df_schema *schema, const df_place *places, const df_out *outs, uint64_t n, uint64_t stride,
+                 uint8_t *data) noexcept nogil
+    void df_unpack(const df_schema *schema, const df_place *places, const df_out *outs, const df_row *rows, uint64_t n,
+                   uint64_t stride) noexcept nogil
 
 cdef extern from "kernels/example_measure.h":
     ctypedef struct df_column:

@@ -7,8 +7,10 @@
 #include "features.h"
 #include "frames.h"
 
-typedef struct { const u8 *data; const df_record *records; u64 count, nbytes; } df_block;
-typedef struct { const u8 *p, *e, *limit; } df_row;  /* limit: how far the block can be read */
+/* stride: how long the rows of a packed block are, 0 for one of records. */
+typedef struct { const u8 *data; const df_record *records; u64 count, nbytes, stride; } df_block;
+/* limit: how far the block can be read; NULL for a packed row, whose e is the block's start. */
+typedef struct { const u8 *p, *e, *limit; } df_row;
 
 /* Where the values of a ragged or bytes feature lie in one record. */
 enum { DF_NOTHING, DF_PACKED, DF_VALUE, DF_VALUES, DF_ENTRY };
@@ -37,6 +39,11 @@ static inline int df_locate(const df_block *const *blocks, const int32_t *rows, 
         const df_block *block = blocks[i];
         fault->row = (i64)i;
         if (!block || rows[i] < 0 || (u64)rows[i] >= block->count) return fault->code = DF_BAD_INDEX;
+        if (block->stride) {
+            df_row packed = {block->data + (u64)rows[i] * block->stride, block->data, NULL};
+            out[i] = packed;
+            continue;
+        }
         df_record record = block->records[rows[i]];
         out[i].p = block->data + record.offset;
         out[i].e = out[i].p + record.length;

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from cache_files import entry_path
 from counted_store import CountedStore
-from tiny import write_dataset
+from tiny import SCHEMA, write_dataset
 
+from datafeed._native import Block, Parser
+from datafeed.batches import to_arrays
 from datafeed.blockindex import read_index
 from datafeed.cache.config import Cache
 from datafeed.cache.reader import TieredReader, TierStats
@@ -54,13 +56,21 @@ def runs_of(order: Sequence[int]) -> list[tuple[int, int]]:
     return [(block, block + 1) for block in order]
 
 
+def values_of(block: Block) -> list[tuple[int, str]]:
+    """Return what the records of a block hold, packed or not."""
+    rows = np.arange(len(block), dtype=np.int32)
+    found = to_arrays(SCHEMA, Parser(SCHEMA.features).parse([block], np.zeros_like(rows), rows))
+    assert len(rows)
+    return list(zip(found["x"].tolist(), found["name"], strict=True))  # type: ignore[union-attr]
+
+
 def read_all(reader: TieredReader, order: Sequence[int]) -> dict[str, TierStats]:
     """Read an epoch as the engine does, and check each block; return what came from where."""
     plain, figures = reader._blocks, reader.figures()
     ahead = reader.ahead(iter(_steps(order)), np.ones(TOTAL, np.int32))
     for step in ahead.steps:
         for block, (number, _) in zip(ahead.read_runs(step.loads), step.loads, strict=True):
-            assert bytes(block.raw) == bytes(plain.read(number).raw)
+            assert values_of(block) == values_of(plain.read(number))
     stats = {tier.name: tier for tier in figures()}
     ahead.close()
     return stats
@@ -180,6 +190,15 @@ def test_a_local_dataset_is_read_in_place(tmp_path: Path) -> None:
     assert read_all(reader, shuffled(0))["store"].blocks == TOTAL
     assert read_all(reader, shuffled(1))["host"].blocks == TOTAL
     assert reader._state().tiers.disks == []
+
+
+def test_one_block_is_read_in_its_encoding(tmp_path: Path, dataset: BlockReader) -> None:
+    """Also where memory holds it packed, which whoever reads the records as they are cannot use."""
+    reader = cached(tmp_path, dataset, host=1.0)
+    read_all(reader, shuffled(0))
+    assert read_all(reader, shuffled(1))["host"].blocks == TOTAL
+    assert bytes(reader.read(5).raw) == bytes(dataset.read(5).raw)
+    assert values_of(reader.read_runs([(5, 6)])[0]) == values_of(dataset.read(5))
 
 
 def test_runs_over_extents_are_read(tmp_path: Path, dataset: BlockReader) -> None:

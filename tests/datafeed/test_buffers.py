@@ -7,7 +7,7 @@ import threading
 import numpy as np
 
 from datafeed._native import Block
-from datafeed.buffers import BufferPool
+from datafeed.buffers import ArrayPool, BufferPool
 
 
 def test_buffer_comes_back_when_its_view_dies() -> None:
@@ -92,3 +92,29 @@ def test_threads_never_share_a_loan() -> None:
         thread.join()
     assert not wrong
     assert pool.free % 1024 == 0, "slabs of 1024 buffers are whole again: every loan came back"
+
+
+def test_arrays_use_memory_again_once_no_view_of_them_lives() -> None:
+    """Of any dtype and shape; what is still seen is not lent, and a shorter array takes a longer one's place."""
+    pool = ArrayPool()
+    first = pool.empty((100, 500), np.uint16)
+    assert (first.shape, first.dtype) == ((100, 500), np.uint16)
+    first[:] = 7
+    row = first[3]
+    del first
+    second = pool.empty((25, 1000), np.int32)
+    second[:] = 9
+    assert (row == 7).all()
+    at = row.ctypes.data
+    del row
+    again = pool.empty((99, 500), np.uint16)
+    assert again.ctypes.data == at - 3 * 1000
+    assert (second == 9).all()
+
+
+def test_small_arrays_are_made_afresh() -> None:
+    """Malloc keeps memory for them; empty ones and zero-dimensional sizes are fine."""
+    pool = ArrayPool(2)
+    assert pool.empty((0, 5), np.float32).shape == (0, 5)
+    assert pool.empty(10, np.uint8).nbytes == 10
+    assert not pool._pools
