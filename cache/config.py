@@ -28,14 +28,15 @@ class Cache:
     """Name the tiers between a dataset's store and the loader, any subset of them.
 
     A size is bytes, or text as in "200GB", or a share as in "80%": of the volume for a disk, of the memory that this
-    process may use for `host`.
+    process may use for `host`, of the device's for `vram`.
 
     Args:
         ebs: A directory on a slower disk, and its budget; all processes that name it share both.
         nvme: The same on a faster disk.
         host: How much decoded data this process keeps in memory, with what is in flight from the store.
         policy: "epoch" keeps what the next epoch needs, whatever comes; "lru" what was used last.
-        vram: Not there yet, and refused.
+        vram: How many bytes of samples a Loader keeps on its device, as the tensors that its batches are made of. It
+            needs `device=`, and features of a fixed shape (numbers, decoded images) that no draw changes.
 
     Raises:
         ConfigError: A value is not what it should be; it is named.
@@ -50,13 +51,12 @@ class Cache:
     def __post_init__(self) -> None:
         if self.policy not in get_args(Policy):
             raise ConfigError(f"policy must be 'epoch' or 'lru', found {self.policy!r}")
-        if self.vram is not None:
-            raise ConfigError("vram= is not there yet: use host=, and device= moves the batches")
         for name in _DISKS:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _checked_disk(name, getattr(self, name)))
-        if self.host is not None:
-            _check_size("host", self.host)
+        for name in ("host", "vram"):
+            if getattr(self, name) is not None:
+                _check_size(name, getattr(self, name))
         if self.ebs is not None and self.nvme is not None and self.ebs[0] == self.nvme[0]:
             raise ConfigError(f"ebs and nvme are both {os.fspath(self.ebs[0])!r}: name two directories, or one tier")
 
@@ -118,6 +118,23 @@ class Cache:
         nbytes = _nbytes("host", self.host, memory)
         if nbytes > memory:
             raise ConfigError(f"host={self.host!r} is more than the {format_size(memory)} that this process may use")
+        return nbytes
+
+    def vram_nbytes(self, whole: int, device: str) -> int:
+        """Return the budget of the device tier in bytes, 0 without one.
+
+        Args:
+            whole: The bytes of memory that the device has.
+            device: What it is called.
+
+        Raises:
+            ConfigError: It is more.
+        """
+        if self.vram is None:
+            return 0
+        nbytes = _nbytes("vram", self.vram, whole)
+        if nbytes > whole:
+            raise ConfigError(f"vram={self.vram!r} is more than the {format_size(whole)} that {device} has")
         return nbytes
 
 

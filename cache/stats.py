@@ -14,14 +14,15 @@ class TierStats:
     """Hold what one process did with one tier.
 
     Attributes:
-        name: "host", "nvme", "ebs", or "store" for what is behind them.
+        name: "vram", "host", "nvme", "ebs", or "store" for what is behind them.
         blocks: Blocks that were read from it.
-        nbytes: What they take, decoded.
-        admitted: Extents that were put there; for the store, those that were fetched.
-        admitted_nbytes: Their stored bytes.
-        evicted: Extents that gave way to others.
+        nbytes: What they take as they came from it: decoded from disks and the store, packed from memory.
+        admitted: Extents that were put there; for the store, those that were fetched; for "vram", samples.
+        admitted_nbytes: Their stored bytes; for "vram", what they take.
+        evicted: Extents, for "vram" samples, that gave way to others.
         damaged: Entries that the disk had changed.
         refetched: Extents that were fetched a second time within an epoch.
+        samples: Samples that were taken from it, for "vram".
     """
 
     name: str
@@ -32,6 +33,7 @@ class TierStats:
     evicted: int = 0
     damaged: int = 0
     refetched: int = 0
+    samples: int = 0
 
     def since(self, before: TierStats) -> TierStats:
         """Return what was done since an earlier look."""

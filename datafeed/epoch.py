@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from datafeed._native import Block
 from datafeed.cache.reader import Ahead
 from datafeed.cache.stats import TierStats
+from datafeed.cache.vram import DeviceEpoch, DeviceTier
 from datafeed.dataset import Dataset
 from datafeed.errors import LoaderClosed
 from datafeed.making import Batch, Maker
@@ -21,7 +25,7 @@ from datafeed.options import MASK, FeedOptions
 from datafeed.order import FullOrder, Spec
 from datafeed.pipeline import Engine, close_with
 from datafeed.ragged import Ragged
-from datafeed.schedule import Span, Step, once, within
+from datafeed.schedule import Blocks, Find, Span, Step, once, within
 from datafeed.share import Cut, RankOrder, Repeated, rank_order
 from datafeed.state import Position
 from datafeed.stats import LoaderStats, Meter
@@ -80,10 +84,17 @@ class EpochIterator(Iterator[Batch]):
         maker: What makes its batches.
         plan: Which ones.
         first: Called before the first batch is handed out, while it is made.
+        tier: What keeps samples on the device; None for nothing.
     """
 
     def __init__(
-        self, dataset: Dataset, options: FeedOptions, maker: Maker, plan: Plan, first: Callable[[], None]
+        self,
+        dataset: Dataset,
+        options: FeedOptions,
+        maker: Maker,
+        plan: Plan,
+        first: Callable[[], None],
+        tier: DeviceTier | None = None,
     ) -> None:
         self._dataset = dataset
         self._options = options
@@ -95,10 +106,10 @@ class EpochIterator(Iterator[Batch]):
         self._handed = 0
         self._masked = options.masked(plan.cut.share.ranks)
         self._made: deque[tuple[Batch, int]] = deque()
-        self.progress = Progress(plan, plan.position(0), Meter(), Counters())
-        if dataset.tiered is not None:
-            self.progress.tiers = dataset.tiered.figures()
-        self._start(0, _together(dataset, options, maker, plan.cut.batch_size))
+        self.progress = Progress(plan, plan.position(0), Meter(), Counters(), _figures(dataset, tier))
+        self._held = None if tier is None else tier.begin()
+        self._let_go = _nothing if self._held is None else weakref.finalize(self, self._held.end)
+        self._start(0, 1 if tier is not None else _together(dataset, options, maker, plan.cut.batch_size))
 
     def __next__(self) -> Batch:
         if self._ended:
@@ -121,7 +132,7 @@ class EpochIterator(Iterator[Batch]):
             raise
         finally:
             meter.get()
-        placed = self._placed(batch)
+        placed = self._placed(batch) if self._held is None else batch
         meter.count(samples)
         self._handed += 1
         self.progress.position = self._plan.position(self._handed)
@@ -131,6 +142,7 @@ class EpochIterator(Iterator[Batch]):
         """End the threads; the iterator gives no more batches."""
         self._close()
         self._reading.close()
+        self._let_go()
         self._made.clear()
 
     def _begin(self) -> None:
@@ -157,7 +169,7 @@ class EpochIterator(Iterator[Batch]):
         order, span = rank_order(self._plan.spec, dataset.layout, self._plan.epoch, cut, together)
         self._origin = span.start
         rest = Span(min(span.end, span.start + handed * cut.batch_size), span.end, cut.batch_size, together)
-        self._reading = _reading(dataset, options, order, rest)
+        self._reading = _reading(dataset, options, order, rest, self._held)
         self._engine: Engine[list[Batch]] = Engine(
             self._reading.steps,
             sum(shard.blocks for shard in dataset.manifest.shards),
@@ -189,12 +201,18 @@ class EpochIterator(Iterator[Batch]):
     def _counted(self, batches: list[Batch], step: Step) -> list[tuple[Batch, int]]:
         """Add to each batch of a step how many samples it has, and where it is asked for, which are no repeats."""
         size, total = self._plan.cut.batch_size, len(step.rows)
+        if self._held is not None and step.slots is not None:
+            (made,) = batches
+            numbers = _numbers(self._dataset, step.blocks, step.rows)
+            tensors = cast("dict[str, torch.Tensor]", self._placed(made))
+            batches = [{**self._held.whole(numbers, step.slots, tensors)}]
         out = []
         for low, batch in zip(range(0, total, size), batches, strict=True):
             samples = min(size, total - low)
             if self._masked:
                 own = self._plan.own - (step.start + low - self._origin)
-                batch[MASK] = torch.arange(samples) < own
+                mask = torch.arange(samples) < own
+                batch[MASK] = mask if self._held is None else mask.to(self._options.device)
             out.append((batch, samples))
         return out
 
@@ -221,27 +239,57 @@ class _InPlace:
         """Do nothing: nothing is held."""
 
 
-def _reading(dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated, span: Span) -> _InPlace | Ahead[Step]:
-    """Return the steps of an order, and what reads their blocks."""
-    steps = _schedule(dataset, options, order, span)
+def _reading(
+    dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated, span: Span, held: DeviceEpoch | None
+) -> _InPlace | Ahead[Step]:
+    """Return the steps of an order, and what reads their blocks; of samples that a device holds, none are read."""
+    find = None if held is None else partial(_find, dataset, held)
+    steps = _schedule(dataset, options, order, span, find)
     returns = _returns(dataset, options)
     if dataset.tiered is None or (returns and dataset.cache is None):  # which would fetch an extent for a block of it
         return _InPlace(steps, dataset.reader.read_runs)
     if isinstance(order, FullOrder) or returns:
         return dataset.tiered.ahead(steps, None)
     left = order.remaining(span.start)
+    if held is not None:
+        left[held.held(dataset.index.first)] = 0
     if options.mode == "natural":  # an epoch resumed elsewhere may need others
         return dataset.tiered.ahead(steps, left)
     return dataset.tiered.ahead(steps, left, order.remaining(0) if span.start else left)
 
 
-def _schedule(dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated, span: Span) -> Iterator[Step]:
+def _find(dataset: Dataset, held: DeviceEpoch, blocks: Blocks, rows: Blocks) -> Blocks:
+    return held.find(_numbers(dataset, blocks, rows))
+
+
+def _numbers(dataset: Dataset, blocks: Blocks, rows: Blocks) -> npt.NDArray[np.int64]:
+    """Return the numbers of records in the whole dataset."""
+    numbers: npt.NDArray[np.int64] = dataset.index.first[blocks] + rows
+    return numbers
+
+
+def _figures(dataset: Dataset, tier: DeviceTier | None) -> Callable[[], tuple[TierStats, ...]]:
+    """Return what tells what was done with each tier from now on."""
+    others = tuple if dataset.tiered is None else dataset.tiered.figures()
+    if tier is None:
+        return others
+    before = tier.stats()
+    return lambda: (tier.stats().since(before), *others())
+
+
+def _nothing() -> None:
+    return
+
+
+def _schedule(
+    dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated, span: Span, find: Find | None
+) -> Iterator[Step]:
     """Return the steps of an order."""
     layout = dataset.layout
     if isinstance(order, FullOrder) or _returns(dataset, options):
         block_bytes = max(1, dataset.manifest.raw_bytes // max(1, len(layout.first) - 1))
-        return within(order, layout, span, max(1, options.window // block_bytes))
-    return once(order, layout, span)
+        return within(order, layout, span, max(1, options.window // block_bytes), find)
+    return once(order, layout, span, find)
 
 
 def _returns(dataset: Dataset, options: FeedOptions) -> bool:

@@ -10,6 +10,7 @@ from datafeed.agree import agree
 from datafeed.dataset import Dataset
 from datafeed.epoch import EpochIterator, Plan, Progress
 from datafeed.errors import ConfigError
+from datafeed.holding import device_tier
 from datafeed.making import Maker
 from datafeed.options import MASK, FeedOptions
 from datafeed.order import Spec, round_window
@@ -41,6 +42,7 @@ class Feed:
         self._measured: Progress | None = None
         self._made: Maker | None = None
         self._maker(options.most_in_a_batch)  # a mistake in the recipe is told here, not at the first batch
+        self._tier = device_tier(dataset, options)
         if MASK in dataset.schema and options.mask is not False:
             raise ConfigError(f"the dataset has a feature {MASK!r}, where batches tell repeats: give mask=False")
 
@@ -52,7 +54,12 @@ class Feed:
             "_newest": None,
             "_measured": None,
             "_made": None,
+            "_tier": None,
         }
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._tier = device_tier(self.dataset, self.options)
 
     def __len__(self) -> int:
         cut = self._cut(Position(0, 0), self.options.ranks.group())
@@ -69,7 +76,7 @@ class Feed:
         if self.options.on_sigterm is not None:
             sigterm.save_on_sigterm(self, self.options.on_sigterm)
         maker = self._maker(cut.batch_size)
-        iterator = EpochIterator(self.dataset, self.options, maker, plan, partial(self._agree, group, plan))
+        iterator = EpochIterator(self.dataset, self.options, maker, plan, partial(self._agree, group, plan), self._tier)
         self._newest = self._measured = iterator.progress
         self._next = Position(begin.epoch + 1, 0)
         return iterator

@@ -107,6 +107,9 @@ class Maker:
 
     def begin(self, table: Table, step: Step, epoch: int) -> Work[list[Batch]]:
         """Parse a step's records and say what is left to do."""
+        step = step.to_make()
+        if not len(step.rows):  # all are kept made
+            return Work([], _nothing)
         parts = [slice(low, low + _PART_SAMPLES) for low in range(0, len(step.rows), _PART_SAMPLES)]
         pixels = {name: self._canvas(len(step.rows)) for name in self._images}
         if self._recipe.transform is None:
@@ -214,6 +217,10 @@ class Maker:
 
     def _where(self, step: Step, row: int) -> str:
         return place_name(self._dataset, int(step.blocks[row]), int(step.rows[row]))
+
+
+def _nothing() -> list[Batch]:
+    return [{}]
 
 
 def _collated(name: str, values: list[object]) -> Value:

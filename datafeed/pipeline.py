@@ -292,7 +292,7 @@ class Engine(Generic[T]):
     def _check_loaded(self, step: Step) -> None:
         failed = self._shared.failed
         if failed:
-            for block in step.blocks.tolist():
+            for block in step.to_make().blocks.tolist():
                 if block in failed:
                     raise failed[block]
 

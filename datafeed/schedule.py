@@ -8,8 +8,8 @@ the same schedule, so what is read when never depends on timing.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +21,8 @@ _CHUNK_RECORDS = 16384  # records planned in one go: numpy's call overhead falls
 _LOAD_RECORDS = 2048  # blocks due within so many records load with the first of them: neighbours then share one read
 
 Blocks = npt.NDArray[np.int32]
+Find = Callable[[Blocks, Blocks], Blocks]
+"""Return the slots of records, given the block and row of each, as `Step` has them."""
 
 
 class AnyOrder(Protocol):
@@ -47,6 +49,7 @@ class Step:
         rows: int32[n], its row in the block.
         loads: (start, end) runs of consecutive blocks of one extent, in the order in which their records are due.
         frees: Blocks that no later step needs (unless it loads them again).
+        slots: int32[n], where each record is kept made already, -1 for those that are to be made; None for all.
     """
 
     start: int
@@ -54,6 +57,14 @@ class Step:
     rows: Blocks
     loads: tuple[tuple[int, int], ...]
     frees: tuple[int, ...]
+    slots: Blocks | None = None
+
+    def to_make(self) -> Step:
+        """Return the step with the records alone that are to be made."""
+        if self.slots is None:
+            return self
+        missing = self.slots < 0
+        return replace(self, blocks=self.blocks[missing], rows=self.rows[missing], slots=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +84,7 @@ class Span:
     together: int = 1
 
 
-def once(order: OnceOrder, layout: Layout, span: Span) -> Iterator[Step]:
+def once(order: OnceOrder, layout: Layout, span: Span, find: Find | None = None) -> Iterator[Step]:
     """Schedule an order whose blocks are used for a while and then done with: each is loaded once.
 
     A block is freed after the last of its records.
@@ -82,6 +93,7 @@ def once(order: OnceOrder, layout: Layout, span: Span) -> Iterator[Step]:
         order: Which record stands where.
         layout: Where the records lie.
         span: Which part of the epoch.
+        find: Tells which records are made already: they need no block.
 
     Yields:
         Steps of one batch, then of more, up to `span.together`.
@@ -91,15 +103,17 @@ def once(order: OnceOrder, layout: Layout, span: Span) -> Iterator[Step]:
     for start, end in _chunks(span):
         chunk = order.places(start, end)
         blocks, rows = blocks_of(chunk), rows_of(chunk)
-        due, fresh = _first_uses(blocks, np.flatnonzero(~loaded[blocks]))
+        slots = None if find is None else find(blocks, rows)
+        needed = ~loaded[blocks] if slots is None else ~loaded[blocks] & (slots < 0)
+        due, fresh = _first_uses(blocks, np.flatnonzero(needed))
         loaded[fresh] = True
         # With an operand of its own dtype ufunc.at takes 3 ns an item, with a plain number 150 ns.
         np.subtract.at(remaining, blocks, np.ones(len(blocks), np.int32))
-        last, done = _last_uses(blocks, np.flatnonzero(remaining[blocks] == 0))
-        yield from _steps(layout, span, start, _Uses(blocks, rows, due, fresh, last, done))
+        last, done = _last_uses(blocks, np.flatnonzero((remaining[blocks] == 0) & loaded[blocks]))
+        yield from _steps(layout, span, start, _Uses(blocks, rows, due, fresh, last, done, slots))
 
 
-def within(order: AnyOrder, layout: Layout, span: Span, room: int) -> Iterator[Step]:
+def within(order: AnyOrder, layout: Layout, span: Span, room: int, find: Find | None = None) -> Iterator[Step]:
     """Schedule an order that returns to any block at any time: the least recently used blocks are freed.
 
     Args:
@@ -107,6 +121,7 @@ def within(order: AnyOrder, layout: Layout, span: Span, room: int) -> Iterator[S
         layout: Where the records lie.
         span: Which part of the epoch.
         room: How many blocks may stay loaded between batches; what one batch needs is loaded in any case.
+        find: As in `once`.
 
     Yields:
         A step per batch.
@@ -117,7 +132,8 @@ def within(order: AnyOrder, layout: Layout, span: Span, room: int) -> Iterator[S
         all_blocks, all_rows = blocks_of(chunk), rows_of(chunk)
         for low in range(0, end - start, span.batch_size):
             blocks, rows = all_blocks[low : low + span.batch_size], all_rows[low : low + span.batch_size]
-            needed = dict.fromkeys(blocks.tolist())
+            slots = None if find is None else find(blocks, rows)
+            needed = dict.fromkeys((blocks if slots is None else blocks[slots < 0]).tolist())
             fresh = [block for block in needed if block not in held]
             for block in needed:
                 held[block] = None
@@ -125,7 +141,7 @@ def within(order: AnyOrder, layout: Layout, span: Span, room: int) -> Iterator[S
             frees = tuple(held.popitem(last=False)[0] for _ in range(max(0, len(held) - room)))
             ascending = np.sort(np.array(fresh, np.int32))
             loads = _runs(layout, np.zeros(len(fresh), np.int64), ascending)
-            yield Step(start + low, blocks, rows, tuple(loads.runs), frees)
+            yield Step(start + low, blocks, rows, tuple(loads.runs), frees, slots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +154,7 @@ class _Uses:
     fresh: Blocks
     last: Numbers
     done: Blocks
+    slots: Blocks | None
 
 
 def _steps(layout: Layout, span: Span, start: int, uses: _Uses) -> Iterator[Step]:
@@ -158,6 +175,7 @@ def _steps(layout: Layout, span: Span, start: int, uses: _Uses) -> Iterator[Step
             uses.rows[low : low + size],
             tuple(loads.runs[load_bounds[number] : load_bounds[number + 1]]),
             tuple(frees[free_bounds[number] : free_bounds[number + 1]]),
+            None if uses.slots is None else uses.slots[low : low + size],
         )
 
 

@@ -21,6 +21,8 @@ def test_any_subset_of_tiers(tmp_path: Path) -> None:
     assert cache.host_nbytes() == memory_nbytes() // 10
     assert Cache().disks() == {}
     assert Cache(host=5).host_nbytes() == 5
+    assert Cache(vram="25%").vram_nbytes(1000, "cuda:0") == 250
+    assert Cache(host=5).vram_nbytes(1000, "cuda:0") == 0
     assert pickle.loads(pickle.dumps(cache)) == cache  # noqa: S301
 
 
@@ -50,7 +52,8 @@ def test_a_file_says_the_same(tmp_path: Path) -> None:
         ({"host": "much"}, "host 'much' is no size"),
         ({"host": 1.5}, "host 1.5 is no size"),
         ({"policy": "fifo"}, "policy must be 'epoch' or 'lru', found 'fifo'"),
-        ({"vram": "8GB"}, "vram= is not there yet"),
+        ({"vram": "8 QB"}, "vram '8 QB' is no size"),
+        ({"vram": 0}, "vram must be at least one byte, found 0"),
         ({"ebs": ("/x", 1), "nvme": ("/x/", 1)}, "both '/x'"),
     ],
 )
@@ -64,6 +67,8 @@ def test_what_this_machine_does_not_have_is_refused(tmp_path: Path) -> None:
     """More memory than there is, and a directory that is not there."""
     with pytest.raises(ConfigError, match="host='900TB' is more than the"):
         Cache(host="900TB").host_nbytes()
+    with pytest.raises(ConfigError, match="vram='8GB' is more than the 4.0 GB that cuda:0 has"):
+        Cache(vram="8GB").vram_nbytes(4 * 10**9, "cuda:0")
     with pytest.raises(ConfigError, match=r"nvme: the directory .* is not there"):
         Cache(nvme=(tmp_path / "missing", "1GB")).disks()
 
