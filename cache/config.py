@@ -120,6 +120,13 @@ class Cache:
             raise ConfigError(f"host={self.host!r} is more than the {format_size(memory)} that this process may use")
         return nbytes
 
+    def budgets(self) -> dict[str, int]:
+        """Return the budgets of disks and memory that are given as bytes, by name; of shares, each machine knows."""
+        sizes = {name: getattr(self, name)[1] for name in _DISKS if getattr(self, name) is not None}
+        if self.host is not None:
+            sizes["host"] = self.host
+        return {name: _nbytes(name, size, 0) for name, size in sizes.items() if not _SHARE.fullmatch(str(size))}
+
     def vram_nbytes(self, whole: int, device: str) -> int:
         """Return the budget of the device tier in bytes, 0 without one.
 

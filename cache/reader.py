@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from datafeed.cache.extents import Extents
 from datafeed.cache.memory import HostTier
 from datafeed.cache.staging import Demand, Fetches, Staged, Staging
 from datafeed.cache.stats import TierStats, sum_up
-from datafeed.cache.tiers import Tiers
+from datafeed.cache.tiers import Tiers, check_budgets
 from datafeed.errors import CorruptData, ShardMissing
 from datafeed.localstore import LocalStore
 from datafeed.reader import BlockReader
@@ -54,14 +54,13 @@ S = TypeVar("S", bound=Due)
 class _State:
     """Hold what one process reads through."""
 
-    def __init__(self, blocks: BlockReader, cache: Cache) -> None:
+    def __init__(self, blocks: BlockReader, cache: Cache, extents: Extents) -> None:
         self.pid = os.getpid()
         self.blocks = blocks
-        self.extents = Extents(blocks)
+        self.extents = extents
         local = isinstance(blocks.store, LocalStore)
-        limit = min(_STAGED_EXTENTS * self.extents.largest, self.extents.nbytes)
-        staged = not local or cache.nvme is not None or cache.ebs is not None
-        self.tiers = Tiers(cache, blocks, self.extents, limit if staged else 0)
+        limit = _staged_nbytes(extents)
+        self.tiers = Tiers(cache, blocks, self.extents, _reserved(blocks, cache, extents))
         self.served: dict[str, list[int]] = {}
         self.lock = threading.Lock()
         # A local dataset without disk tiers is read where it lies.
@@ -105,6 +104,19 @@ class TieredReader:
 
     def __reduce__(self) -> tuple[type[TieredReader], tuple[BlockReader, Cache]]:
         return TieredReader, (self._blocks, self._cache)
+
+    @cached_property
+    def _extents(self) -> Extents:
+        return Extents(self._blocks)
+
+    def check(self) -> None:
+        """Check the budgets that are given as bytes, without opening the tiers, which may be on another machine.
+
+        Raises:
+            ConfigError: One is too small.
+        """
+        if self._cache.budgets():
+            check_budgets(self._cache, self._extents, _reserved(self._blocks, self._cache, self._extents))
 
     def open(self) -> None:
         """Open the tiers; the first read does it, too.
@@ -195,7 +207,7 @@ class TieredReader:
             with self._making:
                 state = self._made
                 if state is None or state.pid != os.getpid():
-                    state = self._made = _State(self._blocks, self._cache)
+                    state = self._made = _State(self._blocks, self._cache, self._extents)
         return state
 
     def _held(self, state: _State, host: HostTier | None, runs: Sequence[Run]) -> list[list[Block] | None]:
@@ -334,6 +346,16 @@ class Ahead(Generic[S]):
     def read_runs(self, runs: Sequence[Run]) -> list[Block]:
         """Read several runs; see `TieredReader.read_runs`."""
         return self._reader.read_runs(runs, self._demand)
+
+
+def _staged_nbytes(extents: Extents) -> int:
+    return min(_STAGED_EXTENTS * extents.largest, extents.nbytes)
+
+
+def _reserved(blocks: BlockReader, cache: Cache, extents: Extents) -> int:
+    """Return what is in flight from the store at the most; nothing where a local dataset is read where it lies."""
+    staged = not isinstance(blocks.store, LocalStore) or cache.nvme is not None or cache.ebs is not None
+    return _staged_nbytes(extents) if staged else 0
 
 
 def _since(reader: TieredReader, before: tuple[TierStats, ...]) -> tuple[TierStats, ...]:

@@ -74,7 +74,7 @@ def plan_stage(extents: Extents, disk: DiskTier, numbers: Iterable[int]) -> Stag
         ConfigError: The tier's budget is below the largest extent.
         OSError: The volume fails.
     """
-    check_budget(disk, extents)
+    check_budget(disk.name, disk.options.budget, extents)
     if not len(extents):
         return StagePlan((), 0, 0, 0)
     dataset = extents.key(0).dataset

@@ -58,7 +58,7 @@ class Tiers:
         ]
         about = extents.about()
         for disk in self.disks:
-            check_budget(disk, extents)
+            check_budget(disk.name, disk.options.budget, extents)
             disk.read_by(blocks.manifest.dataset_id, None)
             disk.describe(blocks.manifest.dataset_id, about)
         self.host = _host(cache, blocks, extents, reserved)
@@ -119,16 +119,34 @@ class Tiers:
             disk.close()
 
 
-def check_budget(disk: DiskTier, extents: Extents) -> None:
+def check_budgets(cache: Cache, extents: Extents, reserved: int) -> None:
+    """Check those budgets of a cache that are given as bytes, wherever its tiers are.
+
+    Args:
+        cache: The cache.
+        extents: Those of the dataset.
+        reserved: As in `Tiers`.
+
+    Raises:
+        ConfigError: One is too small.
+    """
+    for name, budget in cache.budgets().items():
+        if name == "host":
+            _check_host(cache, budget, extents, reserved)
+        else:
+            check_budget(name, budget, extents)
+
+
+def check_budget(name: str, budget: int, extents: Extents) -> None:
     """Check that a disk tier can hold any extent of a dataset.
 
     Raises:
         ConfigError: Its budget is too small.
     """
     least = extents.largest + HEADER_NBYTES
-    if disk.options.budget < least:
+    if budget < least:
         raise ConfigError(
-            f"{disk.name}: its budget of {format_size(disk.options.budget)} is below the largest extent of the "
+            f"{name}: its budget of {format_size(budget)} is below the largest extent of the "
             f"dataset: give at least {format_size(least)}"
         )
 
@@ -150,10 +168,14 @@ def _host(cache: Cache, blocks: BlockReader, extents: Extents, reserved: int) ->
     budget = cache.host_nbytes()
     if not budget:
         return None
+    _check_host(cache, budget, extents, reserved)
+    return HostTier(budget - reserved, cache.policy, Packer(blocks.manifest.schema).pack)
+
+
+def _check_host(cache: Cache, budget: int, extents: Extents, reserved: int) -> None:
     largest = int(extents.raw.max(initial=0))
     if budget < reserved + largest:
         raise ConfigError(
             f"host={cache.host!r} is too small: what is in flight from the store takes {format_size(reserved)}, and "
             f"the largest extent {format_size(largest)} decoded: give at least {format_size(reserved + largest)}"
         )
-    return HostTier(budget - reserved, cache.policy, Packer(blocks.manifest.schema).pack)

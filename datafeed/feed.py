@@ -43,6 +43,8 @@ class Feed:
         self._made: Maker | None = None
         self._maker(options.most_in_a_batch)  # a mistake in the recipe is told here, not at the first batch
         self._tier = device_tier(dataset, options)
+        if dataset.cache is not None and dataset.tiered is not None:
+            dataset.tiered.check()
         if MASK in dataset.schema and options.mask is not False:
             raise ConfigError(f"the dataset has a feature {MASK!r}, where batches tell repeats: give mask=False")
 

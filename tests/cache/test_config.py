@@ -67,7 +67,7 @@ def test_what_this_machine_does_not_have_is_refused(tmp_path: Path) -> None:
     """More memory than there is, and a directory that is not there."""
     with pytest.raises(ConfigError, match="host='900TB' is more than the"):
         Cache(host="900TB").host_nbytes()
-    with pytest.raises(ConfigError, match="vram='8GB' is more than the 4.0 GB that cuda:0 has"):
+    with pytest.raises(ConfigError, match=r"vram='8GB' is more than the 4\.0 GB that cuda:0 has"):
         Cache(vram="8GB").vram_nbytes(4 * 10**9, "cuda:0")
     with pytest.raises(ConfigError, match=r"nvme: the directory .* is not there"):
         Cache(nvme=(tmp_path / "missing", "1GB")).disks()

@@ -157,5 +157,16 @@ def test_f16_what_a_cache_cannot_be_is_refused(url: str) -> None:
         datafeed.Loader(datafeed.Dataset(url), cache=datafeed.Cache())
     with pytest.raises(ConfigError, match="cache= needs a converted dataset"):
         datafeed.Loader([1, 2], cache=datafeed.Cache())  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="host=100 is too small"):
-        iter(opened(url, datafeed.Cache(host=100)))
+
+
+def test_f16_a_budget_below_what_is_in_flight_is_refused_at_once(url: str) -> None:
+    """When the loader is made, in one line with the numbers; no directory has to be there yet, and shares wait."""
+    for cache, message in (
+        (datafeed.Cache(host=100), "host=100 is too small: .*give at least .* kB$"),
+        (datafeed.Cache(nvme=("/nowhere", 50)), "nvme: its budget of 50 B is below the largest extent"),
+        (datafeed.Cache(nvme=("/nowhere", "1GB"), ebs=("/elsewhere", 60)), "ebs: its budget of 60 B is below"),
+    ):
+        with pytest.raises(ConfigError, match=message) as caught:
+            opened(url, cache)
+        assert "\n" not in str(caught.value)
+    opened(url, datafeed.Cache(nvme=("/nowhere", "1GB"), ebs=("/elsewhere", "1%"), host="1MB"))
