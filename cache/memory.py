@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from datafeed._native import Block, Parser
-from datafeed.buffers import ArrayPool
+from datafeed.buffers import ArrayPool, Make
 from datafeed.cache.policy import Contents, Policy
 from datafeed.errors import SchemaError
 from datafeed.schema import Schema
@@ -19,11 +19,12 @@ class Packer:
 
     Args:
         schema: All features of the dataset, so that a batch of any of them is gathered from the same blocks.
+        make: Makes the memory that packed blocks take; None for plain memory.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, make: Make | None = None) -> None:
         self._parser = Parser(schema.features)
-        self._arrays = ArrayPool()
+        self._arrays = ArrayPool(make=make)
 
     def pack(self, block: Block) -> Block:
         """Return a block packed.

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from datafeed._native import Block, Decoder
+from datafeed.buffers import Make
 from datafeed.cache.config import Cache
 from datafeed.cache.entry import HEADER_NBYTES
 from datafeed.cache.extents import Extents
@@ -54,13 +55,13 @@ S = TypeVar("S", bound=Due)
 class _State:
     """Hold what one process reads through."""
 
-    def __init__(self, blocks: BlockReader, cache: Cache, extents: Extents) -> None:
+    def __init__(self, blocks: BlockReader, cache: Cache, extents: Extents, make: Make | None) -> None:
         self.pid = os.getpid()
         self.blocks = blocks
         self.extents = extents
         local = isinstance(blocks.store, LocalStore)
         limit = _staged_nbytes(extents)
-        self.tiers = Tiers(cache, blocks, self.extents, _reserved(blocks, cache, extents))
+        self.tiers = Tiers(cache, blocks, self.extents, _reserved(blocks, cache, extents), make)
         self.served: dict[str, list[int]] = {}
         self.lock = threading.Lock()
         # A local dataset without disk tiers is read where it lies.
@@ -93,11 +94,15 @@ class TieredReader:
 
     Raises:
         ConfigError: At the first use, a budget is too small or a directory is not there.
+
+    Attributes:
+        make: Makes the memory of the host tier from its next opening on; None for plain memory.
     """
 
     def __init__(self, blocks: BlockReader, cache: Cache) -> None:
         self._blocks = blocks
         self._cache = cache
+        self.make: Make | None = None
         self._pid = -1
         self._made: _State | None = None
         self._making = threading.Lock()
@@ -207,7 +212,7 @@ class TieredReader:
             with self._making:
                 state = self._made
                 if state is None or state.pid != os.getpid():
-                    state = self._made = _State(self._blocks, self._cache, self._extents)
+                    state = self._made = _State(self._blocks, self._cache, self._extents, self.make)
         return state
 
     def _held(self, state: _State, host: HostTier | None, runs: Sequence[Run]) -> list[list[Block] | None]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from datafeed.buffers import Make
 from datafeed.cache.config import Cache
 from datafeed.cache.disk import DiskTier
 from datafeed.cache.entry import HEADER_NBYTES, ExtentKey, is_whole
@@ -44,12 +45,15 @@ class Tiers:
         blocks: What reads the dataset.
         extents: Its extents.
         reserved: Bytes of memory that what is in flight takes from the host tier's budget.
+        make: Makes the host tier's memory; None for plain memory.
 
     Raises:
         ConfigError: A budget is too small, or a directory is not there.
     """
 
-    def __init__(self, cache: Cache, blocks: BlockReader, extents: Extents, reserved: int) -> None:
+    def __init__(
+        self, cache: Cache, blocks: BlockReader, extents: Extents, reserved: int, make: Make | None = None
+    ) -> None:
         self.extents = extents
         self.disks = [
             DiskTier(name, options)
@@ -61,7 +65,7 @@ class Tiers:
             check_budget(disk.name, disk.options.budget, extents)
             disk.read_by(blocks.manifest.dataset_id, None)
             disk.describe(blocks.manifest.dataset_id, about)
-        self.host = _host(cache, blocks, extents, reserved)
+        self.host = _host(cache, extents, reserved, Packer(blocks.manifest.schema, make))
         # Where the disks hold all of it, what memory holds is on a disk too: the next run finds it, and other ranks do.
         stored = extents.nbytes + len(extents) * HEADER_NBYTES
         self._keeps_all = cache.policy == "lru" or sum(disk.options.budget for disk in self.disks) >= stored
@@ -164,12 +168,12 @@ def _left_out(blocks: BlockReader, name: str, path: str) -> bool:
     return left_out
 
 
-def _host(cache: Cache, blocks: BlockReader, extents: Extents, reserved: int) -> HostTier | None:
+def _host(cache: Cache, extents: Extents, reserved: int, packer: Packer) -> HostTier | None:
     budget = cache.host_nbytes()
     if not budget:
         return None
     _check_host(cache, budget, extents, reserved)
-    return HostTier(budget - reserved, cache.policy, Packer(blocks.manifest.schema).pack)
+    return HostTier(budget - reserved, cache.policy, packer.pack)
 
 
 def _check_host(cache: Cache, budget: int, extents: Extents, reserved: int) -> None:

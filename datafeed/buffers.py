@@ -21,6 +21,14 @@ _CLASS_BITS = 4  # eight sizes an octave: at most an eighth is wasted
 _Bytes = npt.NDArray[np.uint8]
 
 
+Make = Callable[[tuple[int, ...]], _Bytes]
+"""Return bytes in some shape, whose content is undefined."""
+
+
+def _plain(shape: tuple[int, ...]) -> _Bytes:
+    return np.empty(shape, np.uint8)
+
+
 class _Loan(weakref.ref[_Bytes]):
     """Know the buffer behind the array that is lent."""
 
@@ -33,12 +41,14 @@ class ArrayPool:
 
     Args:
         keep: How many free buffers of each size class to keep; None for all, which then come in slabs.
+        make: Makes the memory.
     """
 
-    __slots__ = ("_keep", "_pools")
+    __slots__ = ("_keep", "_make", "_pools")
 
-    def __init__(self, keep: int | None = None) -> None:
+    def __init__(self, keep: int | None = None, make: Make | None = None) -> None:
         self._keep = keep
+        self._make = make
         self._pools: dict[int, BufferPool] = {}
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -51,7 +61,7 @@ class ArrayPool:
         size = -(-nbytes // step) * step
         pool = self._pools.get(size)
         if pool is None:
-            pool = self._pools.setdefault(size, BufferPool(size, self._keep))
+            pool = self._pools.setdefault(size, BufferPool(size, self._keep, self._make))
         return np.frombuffer(pool.take(nbytes), kind).reshape(shape)
 
 
@@ -63,11 +73,13 @@ class BufferPool:
     Args:
         nbytes: The size of the buffers; longer ones are made afresh.
         keep: How many free ones to keep; None for all, which then come in slabs.
+        make: Makes the memory; None for `numpy.empty`.
     """
 
-    __slots__ = ("_free", "_keep", "_loans", "_nbytes", "_slab_nbytes")
+    __slots__ = ("_free", "_keep", "_loans", "_make", "_nbytes", "_slab_nbytes")
 
-    def __init__(self, nbytes: int, keep: int | None = None) -> None:
+    def __init__(self, nbytes: int, keep: int | None = None, make: Make | None = None) -> None:
+        self._make = make or _plain
         self._nbytes = nbytes
         self._keep = keep
         self._slab_nbytes = _FIRST_SLAB_NBYTES
@@ -101,10 +113,11 @@ class BufferPool:
 
     def _grow(self) -> _Bytes:
         if self._keep is not None:
-            return np.empty(self._nbytes, np.uint8)
+            return self._make((self._nbytes,))
         count = min(max(1, self._slab_nbytes // self._nbytes), _MOST_BUFFERS)
         self._slab_nbytes = min(2 * self._slab_nbytes, _LARGEST_SLAB_NBYTES)
-        first, *rest = np.empty((count, self._nbytes), np.uint8)
+        first: _Bytes
+        first, *rest = self._make((count, self._nbytes))
         self._free += rest
         return first
 

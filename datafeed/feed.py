@@ -7,6 +7,7 @@ from functools import partial
 
 from datafeed import sigterm
 from datafeed.agree import agree
+from datafeed.cache.pinned import Pinned
 from datafeed.dataset import Dataset
 from datafeed.epoch import EpochIterator, Plan, Progress
 from datafeed.errors import ConfigError
@@ -45,6 +46,8 @@ class Feed:
         self._tier = device_tier(dataset, options)
         if dataset.cache is not None and dataset.tiered is not None:
             dataset.tiered.check()
+            if options.device is not None and options.device.type == "cuda":
+                dataset.tiered.make = Pinned()
         if MASK in dataset.schema and options.mask is not False:
             raise ConfigError(f"the dataset has a feature {MASK!r}, where batches tell repeats: give mask=False")
 
