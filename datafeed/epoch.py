@@ -65,10 +65,16 @@ class Progress:
     """Hold how far an iterator is, apart from it: whoever asks does not keep the iterator and its threads alive."""
 
     plan: Plan
-    position: Position
     meter: Meter
     counters: Counters
     tiers: Callable[[], tuple[TierStats, ...]] = tuple
+    handed: int = 0
+    ended: bool = False
+
+    @property
+    def position(self) -> Position:
+        """Where the iterator stands, after the batches that it handed out."""
+        return Position(self.plan.epoch + 1, 0) if self.ended else self.plan.position(self.handed)
 
     def stats(self) -> LoaderStats:
         """Return what was handed out so far, and what it took."""
@@ -103,10 +109,9 @@ class EpochIterator(Iterator[Batch]):
         self._first: Callable[[], None] | None = first
         self._pid = os.getpid()
         self._ended = False
-        self._handed = 0
         self._masked = options.masked(plan.cut.share.ranks)
         self._made: deque[tuple[Batch, int]] = deque()
-        self.progress = Progress(plan, plan.position(0), Meter(), Counters(), _figures(dataset, tier))
+        self.progress = Progress(plan, Meter(), Counters(), _figures(dataset, tier))
         self._held = None if tier is None else tier.begin()
         self._let_go = _nothing if self._held is None else weakref.finalize(self, self._held.end)
         self._start(0, 1 if tier is not None else _together(dataset, options, maker, plan.cut.batch_size))
@@ -123,7 +128,7 @@ class EpochIterator(Iterator[Batch]):
             batch, samples = self._take()
         except StopIteration:
             self._ended = True
-            self.progress.position = Position(self._plan.epoch + 1, 0)
+            self.progress.ended = True
             self.close()
             raise
         except LoaderClosed:
@@ -134,8 +139,7 @@ class EpochIterator(Iterator[Batch]):
             meter.get()
         placed = self._placed(batch) if self._held is None else batch
         meter.count(samples)
-        self._handed += 1
-        self.progress.position = self._plan.position(self._handed)
+        self.progress.handed += 1
         return placed
 
     def close(self) -> None:
@@ -192,7 +196,7 @@ class EpochIterator(Iterator[Batch]):
             if self._together == 1 or not self._engine.failed:
                 raise
             # Of batches that were made together one is bad: made one by one, those before it come.
-            self._start(self._handed, 1)
+            self._start(self.progress.handed, 1)
             return self._take()
         first, *others = self._counted(batches, step)
         self._made.extend(others)

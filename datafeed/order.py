@@ -266,6 +266,9 @@ class _Lane:
         length = int(self._bounds[-1])
         if position >= length:
             return
+        if not position:  # as most epochs begin: no window has to be made
+            np.add.at(counts, self._blocks, (self._bounds[1:] - self._bounds[:-1]).astype(np.int32))
+            return
         self._enter(position)
         rest = blocks_of(self._window[position - self._window_start :])
         np.add.at(counts, rest, np.ones(len(rest), np.int32))
