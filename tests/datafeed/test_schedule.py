@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datafeed.order import WHOLE, FullOrder, Layout, Spec, WindowOrder, round_window
-from datafeed.schedule import Span, Step, once, within
+from datafeed.schedule import Blocks, Span, Step, once, within
 from datafeed.share import Cut, NaturalShare
 
 
@@ -37,7 +37,7 @@ def replay(steps: list[Step]) -> tuple[list[int], int, int]:
             assert not held & set(range(start, end)), "a block is loaded that is there"
             held |= set(range(start, end))
             loads += end - start
-        assert set(step.blocks.tolist()) <= held, "a batch needs a block that was not loaded"
+        assert set(step.to_make().blocks.tolist()) <= held, "a batch needs a block that was not loaded"
         most = max(most, len(held))
         seen += (step.blocks.astype(np.int64) << 32 | step.rows).tolist()
         assert set(step.frees) <= held
@@ -63,6 +63,36 @@ def test_once_loads_each_block_once_and_frees_it(
     if together == 1:
         assert starts == list(range(start, layout.records, batch_size))
     assert not any((begin - start) % batch_size for begin in starts)
+
+
+@given(layouts, st.integers(1, 9), st.integers(1, 50), st.sampled_from([once, within]), st.data())
+@settings(max_examples=60, deadline=None)
+def test_records_that_are_made_already_need_no_block(
+    layout: Layout, lanes: int, batch_size: int, schedule: object, data: st.DataObject
+) -> None:
+    """Only blocks of the others are loaded, and batches hold all records with where they are kept."""
+    start = data.draw(st.integers(0, layout.records))
+    share = data.draw(st.sampled_from([0.0, 0.5, 1.0]))
+    made = np.random.default_rng(0).random(layout.records) < share
+
+    def find(blocks: Blocks, rows: Blocks) -> Blocks:
+        numbers = layout.first[blocks] + rows
+        return np.where(made[numbers], numbers, -1).astype(np.int32)
+
+    order = WindowOrder(Spec("window", 1, lanes, round_window(20)), layout, 0)
+    want = order.places(0, layout.records)[start:].astype(np.int64)
+    span = Span(start, layout.records, batch_size)
+    steps = list(within(order, layout, span, 10**6, find) if schedule is within else once(order, layout, span, find))
+    seen, loads, _ = replay(steps)
+    assert seen == want.tolist()
+    blocks, rows = want >> 32, want & 0xFFFFFFFF
+    assert loads == len(np.unique(blocks[~made[layout.first[blocks] + rows]]))
+    for step in steps:
+        assert step.slots is not None
+        assert step.slots.tolist() == find(step.blocks, step.rows).tolist()
+        assert len(step.to_make().rows) == (step.slots < 0).sum()
+    if schedule is once:
+        assert sum(len(step.frees) for step in steps) == loads
 
 
 def test_once_takes_more_and_more_batches_together() -> None:
