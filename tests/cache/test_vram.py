@@ -126,6 +126,15 @@ def test_two_epochs_at_once_are_both_right() -> None:
     epoch(tier, shuffled(3))
 
 
+def test_two_epochs_at_once_keep_a_sample_once() -> None:
+    """What both make is kept of the newest one alone."""
+    tier = tier_of(30)
+    first, second = tier.begin(), tier.begin()
+    for opened in (first, second, first):
+        assert read(opened, list(range(10))) == list(range(10))
+    assert tier.stats().admitted == 10
+
+
 @pytest.mark.parametrize("policy", ["epoch", "lru"])
 def test_a_sample_that_comes_twice_is_right_each_time(policy: Policy) -> None:
     """Within a batch and in later ones, held or not."""

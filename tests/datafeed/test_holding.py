@@ -77,6 +77,18 @@ def test_what_is_kept_is_not_read(url: str) -> None:
     assert half.stats().tiers[-1].admitted < cold
 
 
+def test_what_is_kept_is_not_waited_for(url: str) -> None:
+    """At the end of an epoch nothing that was fetched stands by for samples that came from the device."""
+    loader = opened(url, 60_000)
+    epochs(loader, 1)
+    for _ in range(2):
+        iterator = iter(loader)
+        assert len(list(iterator)) == -(-COUNT // 8)
+        assert loader.stats().blocks
+        assert loader.stats().tiers[0].samples
+        assert not iterator._reading._demand.left.any()  # type: ignore[attr-defined]
+
+
 def test_a_subset_that_names_samples_twice(url: str) -> None:
     """Each time it comes it is right; numbers are those of the whole dataset."""
     numbers = [5, 140, 5, 7, 5, 5, 99, 7, *range(60, 90)]

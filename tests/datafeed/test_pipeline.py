@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -139,6 +140,20 @@ def test_f64_an_error_reaches_the_caller_at_its_batch(where: str, workers: int) 
     assert caught.traceback[-1].name in ("fail_at", "failing_steps")
     with pytest.raises(LoaderClosed):
         engine.take()
+
+
+def test_f64_a_block_that_a_batch_does_not_need_cannot_fail_it() -> None:
+    """Of a block that cannot be loaded, records that are made already come; one that is to be made does not."""
+    zero, kept = np.zeros(1, np.int32), np.array([5], np.int32)
+    plan = [Step(0, zero, zero, ((0, 1),), (), kept), Step(1, zero, zero, (), (0,), -kept)]
+
+    def load(_: Sequence[Run]) -> list[Block]:
+        raise OSError("no such block")
+
+    with closing(Engine(iter(plan), 1, load, lambda _, step: Work([], lambda: step.start), Limits(0, 1, 0))) as engine:
+        assert engine.take()[0] == 0
+        with pytest.raises(OSError, match="no such block"):
+            engine.take()
 
 
 def test_f64_dropping_the_owner_ends_the_threads() -> None:
