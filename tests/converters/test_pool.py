@@ -315,7 +315,7 @@ def _kill(processes: Iterable[psutil.Process]) -> None:
     ],
 )
 def test_ray_is_started_for_what_is_long_or_was_asked_for(
-    workers: int | None, nbytes: int, seconds: float, worth: bool, monkeypatch: pytest.MonkeyPatch
+    workers: int | None, nbytes: int, seconds: float, *, worth: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few bytes that take long are worth it, and many of which two workers were asked for."""
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
