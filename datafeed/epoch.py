@@ -17,6 +17,8 @@ from datafeed.cache.stats import TierStats
 from datafeed.dataset import Dataset
 from datafeed.errors import LoaderClosed
 from datafeed.making import Batch, Maker
+from datafeed.mixed import MixedDataset
+from datafeed.mixread import MixedReading
 from datafeed.options import MASK, FeedOptions
 from datafeed.order import FullOrder, Spec
 from datafeed.pipeline import Engine, close_with
@@ -83,7 +85,7 @@ class EpochIterator(Iterator[Batch]):
     """
 
     def __init__(
-        self, dataset: Dataset, options: FeedOptions, maker: Maker, plan: Plan, first: Callable[[], None]
+        self, dataset: Dataset | MixedDataset, options: FeedOptions, maker: Maker, plan: Plan, first: Callable[[], None]
     ) -> None:
         self._dataset = dataset
         self._options = options
@@ -96,7 +98,9 @@ class EpochIterator(Iterator[Batch]):
         self._masked = options.masked(plan.cut.share.ranks)
         self._made: deque[tuple[Batch, int]] = deque()
         self.progress = Progress(plan, plan.position(0), Meter(), Counters())
-        if dataset.tiered is not None:
+        if isinstance(dataset, MixedDataset):
+            self.progress.tiers = dataset.figures()
+        elif dataset.tiered is not None:
             self.progress.tiers = dataset.tiered.figures()
         self._start(0, _together(dataset, options, maker, plan.cut.batch_size))
 
@@ -157,10 +161,10 @@ class EpochIterator(Iterator[Batch]):
         order, span = rank_order(self._plan.spec, dataset.layout, self._plan.epoch, cut, together)
         self._origin = span.start
         rest = Span(min(span.end, span.start + handed * cut.batch_size), span.end, cut.batch_size, together)
-        self._reading = _reading(dataset, options, order, rest)
+        self._reading = _reading(dataset, options, self._plan.epoch, order, rest)
         self._engine: Engine[list[Batch]] = Engine(
             self._reading.steps,
-            sum(shard.blocks for shard in dataset.manifest.shards),
+            len(dataset.layout.first) - 1,
             self._reading.read_runs,
             partial(self._maker.begin, epoch=self._plan.epoch),
             limits,
@@ -221,10 +225,15 @@ class _InPlace:
         """Do nothing: nothing is held."""
 
 
-def _reading(dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated, span: Span) -> _InPlace | Ahead[Step]:
+def _reading(
+    dataset: Dataset | MixedDataset, options: FeedOptions, epoch: int, order: RankOrder | Repeated, span: Span
+) -> _InPlace | Ahead[Step] | MixedReading[Step]:
     """Return the steps of an order, and what reads their blocks."""
     steps = _schedule(dataset, options, order, span)
-    returns = _returns(dataset, options)
+    returns = dataset.layout.returns(options.mode)
+    if isinstance(dataset, MixedDataset):
+        left = None if returns or isinstance(order, FullOrder) else order.remaining(span.start)
+        return dataset.reading(steps, options.mode, epoch, left)
     if dataset.tiered is None or (returns and dataset.cache is None):  # which would fetch an extent for a block of it
         return _InPlace(steps, dataset.reader.read_runs)
     if isinstance(order, FullOrder) or returns:
@@ -235,27 +244,21 @@ def _reading(dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated
     return dataset.tiered.ahead(steps, left, order.remaining(0) if span.start else left)
 
 
-def _schedule(dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated, span: Span) -> Iterator[Step]:
+def _schedule(
+    dataset: Dataset | MixedDataset, options: FeedOptions, order: RankOrder | Repeated, span: Span
+) -> Iterator[Step]:
     """Return the steps of an order."""
     layout = dataset.layout
-    if isinstance(order, FullOrder) or _returns(dataset, options):
-        block_bytes = max(1, dataset.manifest.raw_bytes // max(1, len(layout.first) - 1))
-        return within(order, layout, span, max(1, options.window // block_bytes))
+    if isinstance(order, FullOrder) or layout.returns(options.mode):
+        return within(order, layout, span, max(1, options.window // dataset.block_nbytes))
     return once(order, layout, span)
 
 
-def _returns(dataset: Dataset, options: FeedOptions) -> bool:
-    """Tell whether the order returns to any block at any time: as numbers in any order, left as given, do too."""
-    return options.mode == "full" or (options.mode == "natural" and dataset.layout.turn is not None)
-
-
-def _together(dataset: Dataset, options: FeedOptions, maker: Maker, batch_size: int) -> int:
+def _together(dataset: Dataset | MixedDataset, options: FeedOptions, maker: Maker, batch_size: int) -> int:
     """Return how many batches are best parsed at a time: a power of two."""
-    manifest = dataset.manifest
-    if not options.num_workers or _returns(dataset, options) or not maker.parses_only:
+    if not options.num_workers or dataset.layout.returns(options.mode) or not maker.parses_only:
         return 1
-    batch_bytes = max(1, manifest.raw_bytes * batch_size // max(1, manifest.records))
-    most = min(_MOST_TOGETHER, _TOGETHER_NBYTES // batch_bytes)
+    most = min(_MOST_TOGETHER, _TOGETHER_NBYTES // (dataset.record_nbytes * batch_size))
     return 1 << max(0, most.bit_length() - 1)
 
 

@@ -11,6 +11,7 @@ from datafeed.dataset import Dataset
 from datafeed.epoch import EpochIterator, Plan, Progress
 from datafeed.errors import ConfigError
 from datafeed.making import Maker
+from datafeed.mixed import MixedDataset
 from datafeed.options import MASK, FeedOptions
 from datafeed.order import Spec, round_window
 from datafeed.ranks import Group, check_lanes, choose_lanes
@@ -24,7 +25,7 @@ class Feed:
     """Count the epochs of one dataset, and begin them.
 
     Args:
-        dataset: The dataset.
+        dataset: The dataset, or several mixed.
         options: How it is fed.
 
     Raises:
@@ -32,7 +33,7 @@ class Feed:
         SchemaError: A column is unknown.
     """
 
-    def __init__(self, dataset: Dataset, options: FeedOptions) -> None:
+    def __init__(self, dataset: Dataset | MixedDataset, options: FeedOptions) -> None:
         self.dataset = dataset
         self.options = options
         self._next = Position(0, 0)
@@ -63,7 +64,7 @@ class Feed:
         begin, group = self._next, self.options.ranks.group()
         cut = self._cut(begin, group)
         spec = self._spec(self._lanes or choose_lanes(cut.share.ranks))
-        if spec.mode == "window":
+        if self.dataset.laned(spec.mode):
             check_lanes(spec.lanes, cut.share.ranks)
         plan = Plan(begin.epoch, spec, cut, cut.own(natural=spec.mode == "natural"))
         if self.options.on_sigterm is not None:
@@ -98,7 +99,7 @@ class Feed:
         """
         lanes = self._lanes_of(state)
         position = read_state(self._identity(self._spec(lanes)), state)
-        if self.options.mode == "window":
+        if self.dataset.laned(self.options.mode):
             check_lanes(lanes, self._ranks_now())
         self._next, self._lanes = position, lanes
         self._newest = None
@@ -127,7 +128,7 @@ class Feed:
         """Return the order, with its window in records."""
         records, options = max(1, len(self.dataset)), self.options
         if options.mode != "window":
-            return Spec(options.mode, options.seed)
+            return Spec(options.mode, options.seed, lanes if self.dataset.laned(options.mode) else 1)
         record_bytes = max(1, self.dataset.held_nbytes // records)
         window = min(options.window // record_bytes, records) // lanes
         return Spec("window", options.seed, lanes, round_window(window))
@@ -140,7 +141,7 @@ class Feed:
 
     def _lanes_of(self, state: Mapping[str, object]) -> int:
         """Return the lanes to go on with: where none were given, those of the state."""
-        if self.options.lanes is None and self.options.mode == "window" and isinstance(state, Mapping):
+        if self.options.lanes is None and self.dataset.laned(self.options.mode) and isinstance(state, Mapping):
             adopted = state.get("lanes")
             if isinstance(adopted, int) and adopted >= 1:
                 return adopted
@@ -152,7 +153,7 @@ class Feed:
 
     def _identity(self, spec: Spec) -> OrderIdentity:
         dataset = self.dataset
-        return OrderIdentity(dataset.digest, len(dataset), dataset.manifest.header.extent_size, spec)
+        return OrderIdentity(dataset.digest, len(dataset), dataset.extent_size, spec)
 
     def _agree(self, group: Group, plan: Plan) -> None:
         """Compare with the other ranks what is about to be read, where torch.distributed knows them all."""
