@@ -232,8 +232,8 @@ def _reading(
     steps = _schedule(dataset, options, order, span)
     returns = dataset.layout.returns(options.mode)
     if isinstance(dataset, MixedDataset):
-        left = None if returns or isinstance(order, FullOrder) else order.remaining(span.start)
-        return dataset.reading(steps, options.mode, epoch, left)
+        rest = None if returns or isinstance(order, FullOrder) else partial(order.remaining, span.start)
+        return dataset.reading(steps, options.mode, epoch, rest)
     if dataset.tiered is None or (returns and dataset.cache is None):  # which would fetch an extent for a block of it
         return _InPlace(steps, dataset.reader.read_runs)
     if isinstance(order, FullOrder) or returns:
@@ -250,7 +250,7 @@ def _schedule(
     """Return the steps of an order."""
     layout = dataset.layout
     if isinstance(order, FullOrder) or layout.returns(options.mode):
-        return within(order, layout, span, max(1, options.window // dataset.block_nbytes))
+        return within(order, layout, span, layout.worth_keeping(options.mode, options.window // dataset.block_nbytes))
     return once(order, layout, span)
 
 

@@ -173,14 +173,14 @@ class MixedDataset:
             begin += part.passes * dataset.manifest.records
         return out
 
-    def reading(self, steps: Iterator[S], mode: Mode, epoch: int, left: Counts | None) -> MixedReading[S]:
+    def reading(self, steps: Iterator[S], mode: Mode, epoch: int, left: Callable[[], Counts] | None) -> MixedReading[S]:
         """Return what reads an epoch.
 
         Args:
             steps: Its schedule.
             mode: Its order.
             epoch: Which one.
-            left: By block, the samples that it will read; None where it returns to blocks.
+            left: Returns, by block, the samples that it will read; None where it returns to blocks.
         """
         reading = MixedReading(steps, [dataset.reader.read_runs for dataset in self.datasets], self.divide)
         for number, dataset in enumerate(self.datasets):
@@ -207,14 +207,14 @@ class MixedDataset:
         part = self.layout.parts[number]
         return number, (block - part.base) % part.blocks
 
-    def _left(self, number: int, epoch: int, left: Counts | None) -> Counts | None:
+    def _left(self, number: int, epoch: int, left: Callable[[], Counts] | None) -> Counts | None:
         """Return what an epoch will read of each block of a dataset; None where it passes over it again."""
         part, used = self.layout.parts[number], self._compacted[number][1]
         turns = part.within(epoch)
         if left is None or len(turns) > 1:
             return None
         first = part.first_block(turns[0])
-        own = left[first : first + part.blocks]
+        own = left()[first : first + part.blocks]
         if used is None:
             return own
         found = np.zeros(len(self.datasets[number].index), np.int32)

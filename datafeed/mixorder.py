@@ -93,6 +93,11 @@ class MixLayout(Layout):
         """Tell whether an order returns to any block at any time."""
         return mode != "window"
 
+    def worth_keeping(self, mode: Mode, room: int) -> int:
+        """Return how many blocks to keep: of a dataset in the order as written, the one that it has come to."""
+        ascending = mode == "natural" and all(part.layout.turn is None for part in self.parts)
+        return max(1, min(room, 2 * len(self.parts)) if ascending else room)
+
     def weave(self, lanes: int) -> Weave:
         """Return which dataset has which position."""
         return Weave(self.weights, [part.count for part in self.parts], lanes, self.seed)

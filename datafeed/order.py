@@ -86,6 +86,10 @@ class Layout:
         """Tell whether an order returns to any block at any time: as numbers in any order, left as given, do too."""
         return mode == "full" or (mode == "natural" and self.turn is not None)
 
+    def worth_keeping(self, mode: Mode, room: int) -> int:  # noqa: ARG002  (of a mix it counts)
+        """Return how many blocks an order that returns to them should keep, where there is room for so many."""
+        return max(1, room)
+
     def numbers(self, places: Places) -> Numbers:
         """Return the numbers of records given by place, where all are chosen."""
         return self.first[blocks_of(places)] + rows_of(places)
