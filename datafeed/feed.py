@@ -63,7 +63,7 @@ class Feed:
     def __iter__(self) -> EpochIterator:
         begin, group = self._next, self.options.ranks.group()
         cut = self._cut(begin, group)
-        spec = self._spec(self._lanes or choose_lanes(cut.share.ranks))
+        spec = self._spec(self._lanes or self._choose_lanes(cut.share.ranks))
         if self.dataset.laned(spec.mode):
             check_lanes(spec.lanes, cut.share.ranks)
         plan = Plan(begin.epoch, spec, cut, cut.own(natural=spec.mode == "natural"))
@@ -137,7 +137,7 @@ class Feed:
         """Return the order of the newest iterator, or of the next one."""
         if self._newest is not None:
             return self._newest.plan.spec
-        return self._spec(self._lanes or choose_lanes(self._ranks_now()))
+        return self._spec(self._lanes or self._choose_lanes(self._ranks_now()))
 
     def _lanes_of(self, state: Mapping[str, object]) -> int:
         """Return the lanes to go on with: where none were given, those of the state."""
@@ -145,7 +145,12 @@ class Feed:
             adopted = state.get("lanes")
             if isinstance(adopted, int) and adopted >= 1:
                 return adopted
-        return self.options.lanes or choose_lanes(self._ranks_now())
+        return self.options.lanes or self._choose_lanes(self._ranks_now())
+
+    def _choose_lanes(self, ranks: int) -> int:
+        dataset = self.dataset
+        runs = isinstance(dataset, MixedDataset) and dataset.laned(self.options.mode)
+        return choose_lanes(ranks, dataset.mix.run if runs else 1)  # type: ignore[union-attr]  # just asked
 
     def _ranks_now(self) -> int:
         ranks = self.options.ranks

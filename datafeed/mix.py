@@ -15,7 +15,7 @@ from datafeed.dataset import Dataset
 from datafeed.errors import ConfigError
 from datafeed.order import Numbers
 from datafeed.sizes import whole_number
-from datafeed.weave import Shares
+from datafeed.weave import shares_of
 
 Stop = Literal["first", "longest"] | int
 
@@ -30,6 +30,8 @@ class Mix:
         weights: By dataset (a path, URL or `datafeed.Dataset`, as a subset is), how much of the samples come from it:
             numbers above 0, of which only the proportions count.
         seed: Chooses which dataset begins, and so the turns that they take.
+        run: How many samples in a row come from one dataset: 1 mixes each batch; as many as a batch over all ranks
+            has, and each batch is of one dataset. The Loader's lanes must divide it.
         stop: Where an epoch ends. "first": when the dataset that is through first has given each of its samples.
             "longest": when every dataset has. Or how many samples it has.
 
@@ -38,7 +40,12 @@ class Mix:
     """
 
     def __init__(
-        self, weights: Mapping[str | Path | Dataset, float | Fraction], *, seed: int = 0, stop: Stop = "first"
+        self,
+        weights: Mapping[str | Path | Dataset, float | Fraction],
+        *,
+        seed: int = 0,
+        run: int = 1,
+        stop: Stop = "first",
     ) -> None:
         if not isinstance(weights, Mapping):
             raise ConfigError(f"a Mix takes a dict from datasets to weights, found {weights!r:.100}")
@@ -51,6 +58,7 @@ class Mix:
         self.datasets = tuple(weights)
         self.weights = tuple(weight / sum(exact) for weight in exact)
         self.seed = whole_number("seed", seed)
+        self.run = whole_number("run", run, 1)
         if not isinstance(stop, str):
             stop = whole_number("stop", stop, 1)
         elif stop not in ("first", "longest"):
@@ -59,7 +67,7 @@ class Mix:
 
     def __repr__(self) -> str:
         named = ", ".join(f"{dataset!r}: {weight}" for dataset, weight in zip(self.datasets, self.weights, strict=True))
-        return f"Mix({{{named}}}, seed={self.seed}, stop={self.stop!r})"
+        return f"Mix({{{named}}}, seed={self.seed}, run={self.run}, stop={self.stop!r})"
 
 
 def samples_of_each(mix: Mix, datasets: Sequence[Dataset]) -> list[int]:
@@ -72,7 +80,7 @@ def samples_of_each(mix: Mix, datasets: Sequence[Dataset]) -> list[int]:
     for dataset, length in zip(datasets, lengths.tolist(), strict=True):
         if not length:
             raise ConfigError(f"{dataset!r} holds no record: leave it out of the mix")
-    shares = Shares(mix.weights, 1, mix.seed)
+    shares = shares_of(mix.weights, 1, mix.seed, mix.run)
 
     def counts(samples: int) -> Numbers:
         return shares.of(np.array(samples), np.array(0))

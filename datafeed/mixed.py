@@ -127,7 +127,8 @@ class MixedDataset:
             f"{count} ({weight}) of {dataset.digest}"
             for count, weight, dataset in zip(self.counts, self.mix.weights, self.datasets, strict=True)
         ]
-        return f"mix with seed {self.mix.seed} of {', '.join(parts)}"
+        runs = "" if self.mix.run == 1 else f" in runs of {self.mix.run}"
+        return f"mix with seed {self.mix.seed} of {', '.join(parts)}{runs}"
 
     @staticmethod
     def laned(mode: Mode) -> bool:
@@ -150,7 +151,7 @@ class MixedDataset:
         blocks = sum((count // layout.records + 2) * len(layout.first) for count, layout in shares)
         if blocks > _MOST_BLOCKS:
             raise ConfigError(f"an epoch of {len(self):,} samples of this mix is too long: give stop= a smaller number")
-        return mix_layout(layouts, self.counts, self.mix.weights, self.mix.seed)
+        return mix_layout(layouts, self.counts, self.mix.weights, self.mix.seed, self.mix.run)
 
     def locate(self, block: int) -> tuple[Dataset, int]:
         """Return the dataset of a block, and the block's number in it."""

@@ -17,6 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from datafeed.errors import ConfigError
 from datafeed.order import (
     MIX,
     WHOLE,
@@ -83,11 +84,13 @@ class MixLayout(Layout):
         parts: The datasets.
         weights: The share of each.
         seed: Chooses which dataset begins.
+        run: How many positions in a row are of one dataset.
     """
 
     parts: tuple[Part, ...] = ()
     weights: tuple[Fraction, ...] = ()
     seed: int = 0
+    run: int = 1
 
     def returns(self, mode: Mode) -> bool:
         """Tell whether an order returns to any block at any time."""
@@ -99,11 +102,19 @@ class MixLayout(Layout):
         return max(1, min(room, 2 * len(self.parts)) if ascending else room)
 
     def weave(self, lanes: int) -> Weave:
-        """Return which dataset has which position."""
-        return Weave(self.weights, [part.count for part in self.parts], lanes, self.seed)
+        """Return which dataset has which position.
+
+        Raises:
+            ConfigError: The lanes do not divide the run.
+        """
+        if self.run > 1 and self.run % lanes:
+            raise ConfigError(f"run={self.run} of this mix needs lanes= that divide it, found {lanes}")
+        return Weave(self.weights, [part.count for part in self.parts], lanes, self.seed, self.run)
 
 
-def mix_layout(layouts: Sequence[Layout], counts: Sequence[int], weights: Sequence[Fraction], seed: int) -> MixLayout:
+def mix_layout(
+    layouts: Sequence[Layout], counts: Sequence[int], weights: Sequence[Fraction], seed: int, run: int = 1
+) -> MixLayout:
     """Lay the passes of an epoch one behind the other.
 
     Args:
@@ -111,6 +122,7 @@ def mix_layout(layouts: Sequence[Layout], counts: Sequence[int], weights: Sequen
         counts: How many positions of an epoch each has, at least 1.
         weights: The share of each.
         seed: Chooses which dataset begins.
+        run: How many positions in a row are of one dataset.
     """
     parts: list[Part] = []
     first, extents = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
@@ -123,7 +135,7 @@ def mix_layout(layouts: Sequence[Layout], counts: Sequence[int], weights: Sequen
         extents.append((blocks + turns * part.blocks + layout.extents[1:]).reshape(-1))
         records, blocks = records + part.passes * layout.records, blocks + part.passes * part.blocks
     return MixLayout(
-        np.concatenate(first), np.concatenate(extents), parts=tuple(parts), weights=tuple(weights), seed=seed
+        np.concatenate(first), np.concatenate(extents), parts=tuple(parts), weights=tuple(weights), seed=seed, run=run
     )
 
 

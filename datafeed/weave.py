@@ -104,6 +104,34 @@ class Shares:
         return out
 
 
+class Runs:
+    """Say the same where each turn is a run of positions of one sequence, of which every lane has as many.
+
+    Args:
+        weights: Of each sequence, above 0.
+        lanes: How many lanes there are.
+        seed: Chooses the phases.
+        run: Positions of a run, a multiple of the lanes.
+    """
+
+    def __init__(self, weights: Sequence[Fraction], lanes: int, seed: int, run: int) -> None:
+        self._shares = Shares(weights, 1, seed)
+        self._turns = run // lanes
+
+    def of(self, turns: Numbers, lanes: Numbers) -> Numbers:
+        """Return how many of the first turns of lanes fall on each sequence; see `Shares.of`."""
+        turns, _ = np.broadcast_arrays(turns, lanes)
+        runs, rest = np.divmod(turns, self._turns)
+        before, after = (self._shares.of(at, np.array(0)) for at in (runs, runs + 1))
+        found: Numbers = before * self._turns + (after - before) * rest
+        return found
+
+
+def shares_of(weights: Sequence[Fraction], lanes: int, seed: int, run: int) -> Shares | Runs:
+    """Return how positions are shared out: one by one, or in runs of more."""
+    return Shares(weights, lanes, seed) if run == 1 else Runs(weights, lanes, seed, run)
+
+
 def spreading_steps(lanes: int) -> list[int]:
     """Return what to multiply a lane's number by, modulo their number, at each depth of splits: see `Shares`.
 
@@ -138,17 +166,18 @@ class Weave:
         counts: How many of the epoch's positions each has, about its share of them.
         lanes: How many lanes there are.
         seed: Chooses which sequence begins.
+        run: How many positions in a row are of one sequence; a multiple of the lanes, or 1.
 
     Attributes:
         records: How many positions there are.
         ends: int64[sequences, lanes], how many of each lane's positions each sequence has.
     """
 
-    def __init__(self, weights: Sequence[Fraction], counts: Sequence[int], lanes: int, seed: int) -> None:
+    def __init__(self, weights: Sequence[Fraction], counts: Sequence[int], lanes: int, seed: int, run: int = 1) -> None:
         self.records = sum(counts)
         self._lanes = np.arange(lanes)
         self._counts = list(counts)
-        self._shares = Shares(weights, lanes, seed)
+        self._shares = shares_of(weights, lanes, seed, run)
         self._body, left = self._cut(self.records // lanes)
         listed = np.full((self.records - self._body * lanes + lanes - 1) // lanes * lanes, -1)
         ordered = _evenly(left)

@@ -29,18 +29,24 @@ def write(url: str | Path, number: int, records: int, schema: Schema = forms.SMA
 
 
 def make(
-    sources: Sources, mode: Shuffle = "window", batch_size: int = 4, *, stop: Stop = "first", **options: object
+    sources: Sources,
+    mode: Shuffle = "window",
+    batch_size: int = 4,
+    *,
+    stop: Stop = "first",
+    run: int = 1,
+    **options: object,
 ) -> Loader:
     """Make a loader of a mix."""
     given = {"num_workers": 0, "lanes": 12, "window": "1KB", "columns": ["id"], "seed": 5, **options}
-    return Loader(Mix(sources, seed=3, stop=stop), batch_size, mode, **given)  # type: ignore[arg-type]
+    return Loader(Mix(sources, seed=3, run=run, stop=stop), batch_size, mode, **given)  # type: ignore[arg-type]
 
 
 def plain(loader: Loader) -> PlainMix:
     """Return what a loader mixes, to walk it plainly."""
     mixed = loader._feed.dataset
     layouts: list[Layout] = [dataset.layout for dataset in mixed.datasets]  # type: ignore[union-attr]
-    return PlainMix(layouts, list(mixed.mix.weights), mixed.counts, 3)  # type: ignore[union-attr]
+    return PlainMix(layouts, list(mixed.mix.weights), mixed.counts, 3, mixed.mix.run)  # type: ignore[union-attr]
 
 
 def walked(loader: Loader, epoch: int) -> list[int]:

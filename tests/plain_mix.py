@@ -23,16 +23,18 @@ class PlainMix:
         weights: Of each; together 1.
         counts: Of each, its positions of an epoch.
         seed: Of the mix.
+        run: Positions in a row of one dataset.
     """
 
     layouts: list[Layout]
     weights: list[Fraction]
     counts: list[int]
     seed: int
+    run: int = 1
 
     def owners(self, lanes: int) -> Owners:
         """Return which dataset has each position of an epoch."""
-        return owners(self.weights, self.counts, lanes, self.seed)
+        return owners(self.weights, self.counts, lanes, self.seed, self.run)
 
     def epoch(self, spec: Spec, epoch: int) -> list[tuple[int, int]]:
         """Return which record of which dataset stands at each position of an epoch."""
@@ -81,8 +83,11 @@ def _line(spec: Spec, layout: Layout, turn: int) -> list[tuple[int, int]]:
     return [(extent, record) for extent in extents for record in range(bounds[extent], bounds[extent + 1])]
 
 
-def owners(weights: list[Fraction], counts: list[int], lanes: int, seed: int) -> Owners:
+def owners(weights: list[Fraction], counts: list[int], lanes: int, seed: int, run: int = 1) -> Owners:
     """Return which dataset has each position of an epoch."""
+    if run > 1:
+        of_runs = [choose(weights, 0, seed, (turn, 0), (1, [1])) for turn in range(-(-sum(counts) // run))]
+        return [of_runs[position // run] for position in range(sum(counts))]
     steps = spreading(lanes)
     turns, back = sum(counts) // lanes, 1
     while True:

@@ -136,6 +136,38 @@ def test_batches_have_the_proportions(urls: list[str], mode: Shuffle) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_runs_as_long_as_global_batches_make_batches_of_one_dataset(shares: mixing.Sources, mode: Shuffle) -> None:
+    """The same one on every rank, each in its turn; samples, passes and states are as exact as ever."""
+    assert all(len({one // APART for one in ids}) == 1 for ids in feeding.ids(make(shares, mode, 24, run=24, stop=480)))
+    loaders = [make(shares, mode, 6, run=24, stop=490, rank=rank, world_size=4, pad=False) for rank in range(4)]
+    for epoch in range(2):
+        order = mixing.walked(loaders[0], epoch)
+        positions = plain_shares(list(range(490)), 0, Ranks(4, 6, mode is False, pad=False))
+        expected = [[[order[at] for at, _ in batch] for batch in batches] for batches in positions]
+        found = [feeding.ids(loader) for loader in loaders]
+        assert found == expected
+        for step in zip(*found, strict=False):
+            assert len({one // APART for ids in step for one in ids}) == 1
+    first = make(shares, mode, 6, run=24, stop=490)
+    feeding.take(first, 7)
+    again = make(shares, mode, 5, run=24, stop=490, num_workers=2)
+    again.load_state_dict(feeding.saved(first))
+    assert feeding.flat(again) == mixing.walked(first, 0)[42:]
+
+
+def test_lanes_of_runs_divide_them(shares: mixing.Sources) -> None:
+    """They are chosen so, and others are refused."""
+    for run, ranks, lanes in ((256, 1, 64), (256, 8, 64), (24, 2, 24), (96, 1, 48), (7, 7, 7)):
+        loader = make(shares, run=run, stop=6000, lanes=None, rank=0, world_size=ranks)
+        assert loader.state_dict()["lanes"] == lanes
+    with pytest.raises(ValueError, match="run=24 of this mix needs lanes= that divide it, found 9"):
+        iter(make(shares, run=24, lanes=9, stop=480))
+    with pytest.raises(ValueError, match="run=7 of the mix cannot be shared out among 2 ranks"):
+        iter(make(shares, run=7, lanes=None, stop=480, rank=0, world_size=2))
+    assert len(feeding.flat(make(shares, mode=False, run=7, lanes=None, stop=480, rank=0, world_size=2))) == 240
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_parts_of_datasets_mix(urls: list[str], mode: Shuffle) -> None:
     """Slices, lists in any order, fractions, one of few blocks passed over often; one dataset may be there twice."""
     one, two = Dataset(urls[0]).split([0.7, 0.3])

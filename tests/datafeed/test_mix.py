@@ -36,7 +36,7 @@ def test_weights_are_exact(urls: list[str]) -> None:
     assert Mix({urls[0]: 0.7, urls[1]: 0.3}).weights == (Fraction(7, 10), Fraction(3, 10))
     assert Mix({urls[0]: 14, urls[1]: 6}).weights == Mix({urls[0]: np.float64(0.07), urls[1]: 0.03}).weights
     assert Mix({urls[0]: Fraction(1, 3), urls[1]: Fraction(2, 3)}).weights == (Fraction(1, 3), Fraction(2, 3))
-    assert repr(Mix({"a": 1, "b": 3}, stop=9)) == "Mix({'a': 1/4, 'b': 3/4}, seed=0, stop=9)"
+    assert repr(Mix({"a": 1, "b": 3}, stop=9)) == "Mix({'a': 1/4, 'b': 3/4}, seed=0, run=1, stop=9)"
 
 
 def test_every_form_of_feature_is_mixed(tmp_path: Path) -> None:
@@ -151,6 +151,7 @@ def test_it_is_a_dataset_by_number(urls: list[str]) -> None:
         ({"a": 1}, {"stop": "last"}, "stop must be 'first', 'longest' or a number of samples, found 'last'"),
         ({"a": 1}, {"stop": 0}, "stop must be at least 1, found 0"),
         ({"a": 1}, {"stop": 2.5}, "stop must be an integer, found 2.5"),
+        ({"a": 1}, {"run": 0}, "run must be at least 1, found 0"),
         ({"a": 1}, {"seed": 0.5}, "seed must be an integer, found 0.5"),
     ],
 )

@@ -10,16 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_mix import owners
 
-from datafeed.weave import Shares, Weave
+from datafeed.weave import Weave, shares_of
 
 many_weights = st.lists(st.integers(1, 40), min_size=1, max_size=6)
 
 
-def weave_of(weights: list[int], records: int, lanes: int, seed: int) -> tuple[Weave, list[Fraction], list[int]]:
+def weave_of(
+    weights: list[int], records: int, lanes: int, seed: int, run: int = 1
+) -> tuple[Weave, list[Fraction], list[int]]:
     """Share out so many positions; return also the weights and the counts."""
     exact = [Fraction(weight, sum(weights)) for weight in weights]
-    counts: list[int] = Shares(exact, 1, seed).of(np.array(records), np.array(0)).tolist()
-    return Weave(exact, counts, lanes, seed), exact, counts
+    counts: list[int] = shares_of(exact, 1, seed, run).of(np.array(records), np.array(0)).tolist()
+    return Weave(exact, counts, lanes, seed, run), exact, counts
 
 
 def walked(weave: Weave, lanes: int) -> list[int]:
@@ -40,6 +42,19 @@ def test_positions_are_those_of_the_plain_walk(weights: list[int], records: int,
     expected = owners(exact, counts, lanes, seed)
     assert walked(weave, lanes) == expected
     assert [expected.count(number) for number in range(len(counts))] == counts == weave.ends.sum(axis=1).tolist()
+
+
+@given(weights=many_weights, records=st.integers(1, 400), lanes=st.integers(1, 12), turns=st.integers(1, 9))
+def test_runs_are_those_of_the_plain_walk(weights: list[int], records: int, lanes: int, turns: int) -> None:
+    """Each is of one dataset, but the last one shorter."""
+    run = lanes * turns
+    weave, exact, counts = weave_of(weights, records, lanes, 1, run)
+    owner = walked(weave, lanes)
+    assert run == 1 or owner == owners(exact, counts, lanes, 1, run)
+    assert all(len(set(owner[at : at + run])) == 1 for at in range(0, records, run))
+    for number in [number for number, count in enumerate(counts) if count]:
+        at = np.flatnonzero(np.array(owner) == number)[: counts[number] // 2]
+        assert weave.first(number, len(at)).tolist() == np.bincount(at % lanes, minlength=lanes).tolist()
 
 
 @given(weights=many_weights, records=st.integers(1, 400), lanes=st.integers(1, 30), data=st.data())
