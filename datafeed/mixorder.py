@@ -227,12 +227,21 @@ class _Passes:
 
     def count_from(self, lanes: Numbers, begins: Numbers, counts: Counts) -> None:
         """Add to `counts`, per block, what is left of the epoch, from positions of lanes on."""
-        before = self._epoch * self._ends[lanes]
+        part, before = self._part, self._epoch * self._ends[lanes]
+        turns, cut_short = part.within(self._epoch), (self._epoch + 1) * part.count // part.layout.records
+        begun, untouched = turns.start, turns.stop
+        if len(lanes) == len(self._ends):  # then it is plain which passes are left as a whole: a small dataset has many
+            done = self._epoch * part.count + int(begins.sum())
+            begun, untouched = done // part.layout.records, -(-done // part.layout.records)
         begins, ends = begins + before, self._ends[lanes] + before
-        for turn in self._part.within(self._epoch):
+        sizes = np.diff(part.layout.first).astype(np.int32)
+        for turn in range(begun, turns.stop):
+            first = part.first_block(turn)
+            view = counts[first : first + part.blocks]
+            if untouched <= turn < cut_short:
+                view += sizes
+                continue
             low, high = self._bound(turn)[lanes], self._bound(turn + 1)[lanes]
-            first = self._part.first_block(turn)
-            view = counts[first : first + self._part.blocks]
             begin, end = np.clip(begins, low, high) - low, np.clip(ends, low, high) - low
             whole = (begin == 0) & (end == high - low)
             self._count_whole(turn, lanes[whole], view)
