@@ -342,7 +342,7 @@ class Ahead(Generic[S]):
         self._state = state
         self._demand = Demand(None if left is None else _by_extent(state, left))
         self.steps: Iterator[S] = steps
-        self.close = lambda: None
+        self.close: Callable[[], object] = lambda: None
         if state.staging is not None:
             state.staging.begin(self._demand)
             self.close = weakref.finalize(self, _end, os.getpid(), state.staging, self._demand)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from datafeed.dataset import Dataset as Dataset
     from datafeed.images import ImageOptions as ImageOptions
     from datafeed.loader import Loader as Loader
+    from datafeed.mix import Mix as Mix
     from datafeed.ragged import Ragged as Ragged
     from datafeed.schema import Feature as Feature
     from datafeed.schema import Schema as Schema
@@ -36,6 +37,7 @@ _HOME = {
     "Feature": "datafeed.schema",
     "ImageOptions": "datafeed.images",
     "Loader": "datafeed.loader",
+    "Mix": "datafeed.mix",
     "Ragged": "datafeed.ragged",
     "Schema": "datafeed.schema",
     "convert": "datafeed.converters.convert",

@@ -21,7 +21,7 @@ from datafeed.columns import Array, Column
 from datafeed.errors import ConfigError, SchemaError
 from datafeed.localstore import LocalStore
 from datafeed.manifest import Manifest, read_manifest
-from datafeed.order import Layout, blocks_of, rows_of
+from datafeed.order import Layout, Mode, blocks_of, rows_of
 from datafeed.reader import BlockReader
 from datafeed.schema import Schema
 from datafeed.sizes import counted
@@ -183,6 +183,47 @@ class Dataset:
         if not self._choices:
             return self.manifest.raw_bytes
         return int(self.index.raw[np.diff(self.layout.first) > 0].sum(dtype=np.int64))
+
+    @property
+    def record_nbytes(self) -> int:
+        """The raw bytes of a record of the whole dataset, on average, at least 1."""
+        return max(1, self.manifest.raw_bytes // max(1, self.manifest.records))
+
+    @property
+    def block_nbytes(self) -> int:
+        """The raw bytes of a block, on average, at least 1."""
+        return max(1, self.manifest.raw_bytes // max(1, len(self.index)))
+
+    @property
+    def extent_size(self) -> int:
+        """The nominal extent, in stored bytes."""
+        return self.manifest.header.extent_size
+
+    @property
+    def read_from(self) -> Sequence[Dataset]:
+        """The datasets whose blocks are read: a mix has several."""
+        return [self]
+
+    @staticmethod
+    def laned(mode: Mode) -> bool:
+        """Tell whether an order is drawn from lanes."""
+        return mode == "window"
+
+    def select(self, columns: Sequence[str] | None) -> Schema:
+        """Return the schema of some features, or of all.
+
+        Raises:
+            SchemaError: One is unknown.
+        """
+        return self.schema if columns is None else self.schema.select(columns)
+
+    def locate(self, block: int) -> tuple[Dataset, int]:
+        """Return the dataset of a block, and the block's number in it: a mix has several."""
+        return self, block
+
+    def numbers(self, blocks: npt.NDArray[np.int32], rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint64]:
+        """Return the numbers of records of the whole dataset, by block and row."""
+        return self.index.first[blocks].astype(np.uint64) + rows.astype(np.uint64)
 
     @property
     def digest(self) -> str:

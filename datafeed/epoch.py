@@ -21,6 +21,8 @@ from datafeed.cache.vram import DeviceEpoch, DeviceTier
 from datafeed.dataset import Dataset
 from datafeed.errors import LoaderClosed
 from datafeed.making import Batch, Maker
+from datafeed.mixed import MixedDataset
+from datafeed.mixread import MixedReading
 from datafeed.options import MASK, FeedOptions
 from datafeed.order import FullOrder, Spec
 from datafeed.pipeline import Engine, close_with
@@ -95,7 +97,7 @@ class EpochIterator(Iterator[Batch]):
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Dataset | MixedDataset,
         options: FeedOptions,
         maker: Maker,
         plan: Plan,
@@ -173,10 +175,10 @@ class EpochIterator(Iterator[Batch]):
         order, span = rank_order(self._plan.spec, dataset.layout, self._plan.epoch, cut, together)
         self._origin = span.start
         rest = Span(min(span.end, span.start + handed * cut.batch_size), span.end, cut.batch_size, together)
-        self._reading = _reading(dataset, options, order, rest, self._held)
+        self._reading = _reading(dataset, options, self._plan.epoch, order, rest, self._held)
         self._engine: Engine[list[Batch]] = Engine(
             self._reading.steps,
-            sum(shard.blocks for shard in dataset.manifest.shards),
+            len(dataset.layout.first) - 1,
             self._reading.read_runs,
             partial(self._maker.begin, epoch=self._plan.epoch),
             limits,
@@ -244,12 +246,20 @@ class _InPlace:
 
 
 def _reading(
-    dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated, span: Span, held: DeviceEpoch | None
-) -> _InPlace | Ahead[Step]:
+    dataset: Dataset | MixedDataset,
+    options: FeedOptions,
+    epoch: int,
+    order: RankOrder | Repeated,
+    span: Span,
+    held: DeviceEpoch | None,
+) -> _InPlace | Ahead[Step] | MixedReading[Step]:
     """Return the steps of an order, and what reads their blocks; of samples that a device holds, none are read."""
     find = None if held is None else partial(_find, dataset, held)
     steps = _schedule(dataset, options, order, span, find)
-    returns = _returns(dataset, options)
+    returns = dataset.layout.returns(options.mode)
+    if isinstance(dataset, MixedDataset):
+        rest = None if returns or isinstance(order, FullOrder) else partial(order.remaining, span.start)
+        return dataset.reading(steps, options.mode, epoch, rest)
     if dataset.tiered is None or (returns and dataset.cache is None):  # which would fetch an extent for a block of it
         return _InPlace(steps, dataset.reader.read_runs)
     if isinstance(order, FullOrder) or returns:
@@ -262,19 +272,22 @@ def _reading(
     return dataset.tiered.ahead(steps, left, order.remaining(0) if span.start else left)
 
 
-def _find(dataset: Dataset, held: DeviceEpoch, blocks: Blocks, rows: Blocks) -> Blocks:
+def _find(dataset: Dataset | MixedDataset, held: DeviceEpoch, blocks: Blocks, rows: Blocks) -> Blocks:
     return held.find(_numbers(dataset, blocks, rows))
 
 
-def _numbers(dataset: Dataset, blocks: Blocks, rows: Blocks) -> npt.NDArray[np.int64]:
+def _numbers(dataset: Dataset | MixedDataset, blocks: Blocks, rows: Blocks) -> npt.NDArray[np.int64]:
     """Return the numbers of records in the whole dataset."""
-    numbers: npt.NDArray[np.int64] = dataset.index.first[blocks] + rows
-    return numbers
+    return dataset.numbers(blocks, rows).view(np.int64)
 
 
-def _figures(dataset: Dataset, tier: DeviceTier | None) -> Callable[[], tuple[TierStats, ...]]:
+def _figures(dataset: Dataset | MixedDataset, tier: DeviceTier | None) -> Callable[[], tuple[TierStats, ...]]:
     """Return what tells what was done with each tier from now on."""
-    others = tuple if dataset.tiered is None else dataset.tiered.figures()
+    others: Callable[[], tuple[TierStats, ...]] = tuple
+    if isinstance(dataset, MixedDataset):
+        others = dataset.figures()
+    elif dataset.tiered is not None:
+        others = dataset.tiered.figures()
     if tier is None:
         return others
     before = tier.stats()
@@ -286,28 +299,21 @@ def _nothing() -> None:
 
 
 def _schedule(
-    dataset: Dataset, options: FeedOptions, order: RankOrder | Repeated, span: Span, find: Find | None
+    dataset: Dataset | MixedDataset, options: FeedOptions, order: RankOrder | Repeated, span: Span, find: Find | None
 ) -> Iterator[Step]:
     """Return the steps of an order."""
     layout = dataset.layout
-    if isinstance(order, FullOrder) or _returns(dataset, options):
-        block_bytes = max(1, dataset.manifest.raw_bytes // max(1, len(layout.first) - 1))
-        return within(order, layout, span, max(1, options.window // block_bytes), find)
+    if isinstance(order, FullOrder) or layout.returns(options.mode):
+        kept = layout.worth_keeping(options.mode, options.window // dataset.block_nbytes)
+        return within(order, layout, span, kept, find)
     return once(order, layout, span, find)
 
 
-def _returns(dataset: Dataset, options: FeedOptions) -> bool:
-    """Tell whether the order returns to any block at any time: as numbers in any order, left as given, do too."""
-    return options.mode == "full" or (options.mode == "natural" and dataset.layout.turn is not None)
-
-
-def _together(dataset: Dataset, options: FeedOptions, maker: Maker, batch_size: int) -> int:
+def _together(dataset: Dataset | MixedDataset, options: FeedOptions, maker: Maker, batch_size: int) -> int:
     """Return how many batches are best parsed at a time: a power of two."""
-    manifest = dataset.manifest
-    if not options.num_workers or _returns(dataset, options) or not maker.parses_only:
+    if not options.num_workers or dataset.layout.returns(options.mode) or not maker.parses_only:
         return 1
-    batch_bytes = max(1, manifest.raw_bytes * batch_size // max(1, manifest.records))
-    most = min(_MOST_TOGETHER, _TOGETHER_NBYTES // batch_bytes)
+    most = min(_MOST_TOGETHER, _TOGETHER_NBYTES // (dataset.record_nbytes * batch_size))
     return 1 << max(0, most.bit_length() - 1)
 
 

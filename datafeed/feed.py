@@ -13,6 +13,7 @@ from datafeed.epoch import EpochIterator, Plan, Progress
 from datafeed.errors import ConfigError
 from datafeed.holding import device_tier
 from datafeed.making import Maker
+from datafeed.mixed import MixedDataset
 from datafeed.options import MASK, FeedOptions
 from datafeed.order import Spec, round_window
 from datafeed.ranks import Group, check_lanes, choose_lanes
@@ -26,7 +27,7 @@ class Feed:
     """Count the epochs of one dataset, and begin them.
 
     Args:
-        dataset: The dataset.
+        dataset: The dataset, or several mixed.
         options: How it is fed.
 
     Raises:
@@ -34,7 +35,7 @@ class Feed:
         SchemaError: A column is unknown.
     """
 
-    def __init__(self, dataset: Dataset, options: FeedOptions) -> None:
+    def __init__(self, dataset: Dataset | MixedDataset, options: FeedOptions) -> None:
         self.dataset = dataset
         self.options = options
         self._next = Position(0, 0)
@@ -44,10 +45,11 @@ class Feed:
         self._made: Maker | None = None
         self._maker(options.most_in_a_batch)  # a mistake in the recipe is told here, not at the first batch
         self._tier = device_tier(dataset, options)
-        if dataset.cache is not None and dataset.tiered is not None:
-            dataset.tiered.check()
-            if options.device is not None and options.device.type == "cuda":
-                dataset.tiered.make = Pinned()
+        for tiered in [each.tiered for each in dataset.read_from if each.cache is not None]:
+            if tiered is not None:
+                tiered.check()
+                if options.device is not None and options.device.type == "cuda":
+                    tiered.make = Pinned()
         if MASK in dataset.schema and options.mask is not False:
             raise ConfigError(f"the dataset has a feature {MASK!r}, where batches tell repeats: give mask=False")
 
@@ -74,8 +76,8 @@ class Feed:
     def __iter__(self) -> EpochIterator:
         begin, group = self._next, self.options.ranks.group()
         cut = self._cut(begin, group)
-        spec = self._spec(self._lanes or choose_lanes(cut.share.ranks))
-        if spec.mode == "window":
+        spec = self._spec(self._lanes or self._choose_lanes(cut.share.ranks))
+        if self.dataset.laned(spec.mode):
             check_lanes(spec.lanes, cut.share.ranks)
         plan = Plan(begin.epoch, spec, cut, cut.own(natural=spec.mode == "natural"))
         if self.options.on_sigterm is not None:
@@ -110,7 +112,7 @@ class Feed:
         """
         lanes = self._lanes_of(state)
         position = read_state(self._identity(self._spec(lanes)), state)
-        if self.options.mode == "window":
+        if self.dataset.laned(self.options.mode):
             check_lanes(lanes, self._ranks_now())
         self._next, self._lanes = position, lanes
         self._newest = None
@@ -139,7 +141,7 @@ class Feed:
         """Return the order, with its window in records."""
         records, options = max(1, len(self.dataset)), self.options
         if options.mode != "window":
-            return Spec(options.mode, options.seed)
+            return Spec(options.mode, options.seed, lanes if self.dataset.laned(options.mode) else 1)
         record_bytes = max(1, self.dataset.held_nbytes // records)
         window = min(options.window // record_bytes, records) // lanes
         return Spec("window", options.seed, lanes, round_window(window))
@@ -148,15 +150,20 @@ class Feed:
         """Return the order of the newest iterator, or of the next one."""
         if self._newest is not None:
             return self._newest.plan.spec
-        return self._spec(self._lanes or choose_lanes(self._ranks_now()))
+        return self._spec(self._lanes or self._choose_lanes(self._ranks_now()))
 
     def _lanes_of(self, state: Mapping[str, object]) -> int:
         """Return the lanes to go on with: where none were given, those of the state."""
-        if self.options.lanes is None and self.options.mode == "window" and isinstance(state, Mapping):
+        if self.options.lanes is None and self.dataset.laned(self.options.mode) and isinstance(state, Mapping):
             adopted = state.get("lanes")
             if isinstance(adopted, int) and adopted >= 1:
                 return adopted
-        return self.options.lanes or choose_lanes(self._ranks_now())
+        return self.options.lanes or self._choose_lanes(self._ranks_now())
+
+    def _choose_lanes(self, ranks: int) -> int:
+        dataset = self.dataset
+        runs = isinstance(dataset, MixedDataset) and dataset.laned(self.options.mode)
+        return choose_lanes(ranks, dataset.mix.run if runs else 1)  # type: ignore[union-attr]  # just asked
 
     def _ranks_now(self) -> int:
         ranks = self.options.ranks
@@ -164,7 +171,7 @@ class Feed:
 
     def _identity(self, spec: Spec) -> OrderIdentity:
         dataset = self.dataset
-        return OrderIdentity(dataset.digest, len(dataset), dataset.manifest.header.extent_size, spec)
+        return OrderIdentity(dataset.digest, len(dataset), dataset.extent_size, spec)
 
     def _agree(self, group: Group, plan: Plan) -> None:
         """Compare with the other ranks what is about to be read, where torch.distributed knows them all."""

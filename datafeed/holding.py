@@ -10,6 +10,7 @@ from datafeed.cache.vram import DeviceTier, Form
 from datafeed.dataset import Dataset
 from datafeed.errors import ConfigError
 from datafeed.making import Recipe
+from datafeed.mixed import MixedDataset
 from datafeed.options import FeedOptions
 from datafeed.schema import Feature, Schema
 from datafeed.sizes import format_size, some
@@ -17,15 +18,18 @@ from datafeed.sizes import format_size, some
 _CHANNELS_LAST = (1, 2, 0)  # how decoded pixels lie
 
 
-def device_tier(dataset: Dataset, options: FeedOptions) -> DeviceTier | None:
+def device_tier(dataset: Dataset | MixedDataset, options: FeedOptions) -> DeviceTier | None:
     """Return what keeps samples on a loader's device; None where its cache asks for no such tier. Takes no memory yet.
 
     Raises:
         ConfigError: There is no device, its budget is wrong for it, or what batches hold cannot be kept.
     """
-    cache, device = dataset.cache, options.device
-    if cache is None or cache.vram is None:
+    caches = [one.cache for one in dataset.read_from if one.cache is not None and one.cache.vram is not None]
+    if not caches:
         return None
+    if isinstance(dataset, MixedDataset):
+        raise ConfigError("vram= keeps the samples of one dataset, not those of a Mix: leave it out")
+    (cache,), device = caches, options.device
     if device is None:
         raise ConfigError(f'vram={cache.vram!r} needs a device to keep samples on: give device="cuda" beside cache=')
     forms = _forms(dataset.schema, options.recipe)

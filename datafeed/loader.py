@@ -19,6 +19,8 @@ from datafeed.errors import ConfigError
 from datafeed.feed import Feed
 from datafeed.images import ImageOptions
 from datafeed.making import Batch, Recipe, Transform
+from datafeed.mix import Mix
+from datafeed.mixed import MixedDataset
 from datafeed.options import FeedOptions
 from datafeed.order import Mode
 from datafeed.over_torch import OverTorch
@@ -57,7 +59,8 @@ class Loader(DataLoader[Batch]):
     there too; the others are refused.
 
     Args:
-        dataset: A converted dataset: its path or URL, or a `datafeed.Dataset`. Or any torch Dataset.
+        dataset: A converted dataset: its path or URL, or a `datafeed.Dataset`; or several, by `datafeed.Mix`. Or any
+            torch Dataset.
         batch_size: Samples a batch, at least 1.
         shuffle: True or "window" shuffles within a window over `lanes` streams of the dataset; "full" permutes all
             records, for data that is local; None or False keeps the order as written.
@@ -112,7 +115,7 @@ class Loader(DataLoader[Batch]):
 
     def __init__(  # noqa: PLR0913  (torch's signature, then ours)
         self,
-        dataset: str | Path | Dataset | TorchDataset[object],
+        dataset: str | Path | Dataset | Mix | TorchDataset[object],
         batch_size: int | None = 1,
         shuffle: Shuffle = None,
         sampler: object = None,
@@ -149,7 +152,7 @@ class Loader(DataLoader[Batch]):
     ) -> None:
         given = dict(locals())
         self._over_torch: OverTorch | None = None
-        if not isinstance(dataset, (str, Path, Dataset)):
+        if not isinstance(dataset, (str, Path, Dataset, Mix)):
             _refuse_ours(given)
             self._over_torch = OverTorch(_device(device))
             self.device = device
@@ -176,7 +179,7 @@ class Loader(DataLoader[Batch]):
             mask=mask,
             on_sigterm=None if on_sigterm is None else Path(on_sigterm).absolute(),
         )
-        opened = dataset if isinstance(dataset, Dataset) else Dataset(dataset, storage_options, cache)
+        opened = _opened(dataset, storage_options, cache)
         super().__init__(_Facade(opened), batch_size=options.batch_size, drop_last=drop_last)
         self._feed = Feed(opened, options)
         # Accelerate hands a loader with the first mark back as it is, and keeps the state of one with the second.
@@ -238,6 +241,15 @@ class Loader(DataLoader[Batch]):
         Over a torch Dataset no blocks are read, and what workers took is not known.
         """
         return self._feed.stats() if self._over_torch is None else self._over_torch.stats()
+
+
+def _opened(
+    dataset: str | Path | Dataset | Mix, storage_options: Mapping[str, object] | None, cache: Cache | None
+) -> Dataset | MixedDataset:
+    if isinstance(dataset, Dataset):
+        return dataset
+    kind = MixedDataset if isinstance(dataset, Mix) else Dataset
+    return kind(dataset, storage_options, cache)  # type: ignore[arg-type]  # as just asked
 
 
 _OURS: dict[str, object] = {
@@ -312,10 +324,10 @@ class _Facade(IterableDataset[Batch]):
     """Stand for a converted dataset towards frameworks: iterable, so that nobody puts a sampler before it.
 
     Args:
-        source: The converted dataset.
+        source: The converted dataset, or several mixed.
     """
 
-    def __init__(self, source: Dataset) -> None:
+    def __init__(self, source: Dataset | MixedDataset) -> None:
         self.source = source
 
     def __len__(self) -> int:

@@ -22,6 +22,7 @@ from datafeed.crops import DRAWS
 from datafeed.dataset import Dataset, place_name, placed
 from datafeed.errors import ConfigError, CorruptData, SchemaError, TransformError
 from datafeed.images import ImageDecoder, ImageOptions, Pixels
+from datafeed.mixed import MixedDataset
 from datafeed.order import image_draws, sample_key
 from datafeed.pipeline import Table
 from datafeed.schedule import Step
@@ -52,7 +53,7 @@ class Recipe:
 
 
 class Maker:
-    """Make batches of one dataset; safe to use on many threads.
+    """Make batches of one dataset, or of a mix; safe to use on many threads.
 
     Args:
         dataset: Where the records are.
@@ -66,14 +67,14 @@ class Maker:
         ConfigError: The recipe does not fit the dataset.
     """
 
-    def __init__(self, dataset: Dataset, recipe: Recipe, seed: int, batch_size: int, ahead: int) -> None:
+    def __init__(self, dataset: Dataset | MixedDataset, recipe: Recipe, seed: int, batch_size: int, ahead: int) -> None:
         self._dataset = dataset
         self.batch_size = batch_size
         self._seed = seed
         self._recipe = recipe
         if isinstance(recipe.columns, str):
             raise ConfigError(f"columns must be a list of names, found {recipe.columns!r}: write [{recipe.columns!r}]")
-        schema = dataset.schema if recipe.columns is None else dataset.schema.select(recipe.columns)
+        schema = dataset.select(recipe.columns)
         self._schema = schema
         self._parser = Parser(schema.features)
         self._images = [feature.name for feature in schema if feature.is_image and not feature.shape]
@@ -135,7 +136,8 @@ class Maker:
         except SchemaError as exc:
             if exc.row < 0:
                 raise
-            raise placed(exc, self._dataset, int(step.blocks[exc.row]), int(step.rows[exc.row])) from None
+            dataset, block = self._dataset.locate(int(step.blocks[exc.row]))
+            raise placed(exc, dataset, block, int(step.rows[exc.row])) from None
 
     def _canvas(self, count: int) -> Pixels:
         buffer = self._canvases.take(count * math.prod(self._canvas_shape))
@@ -164,7 +166,7 @@ class Maker:
         """Return what chooses each row's crop and flip, the same for all images of a record."""
         if self._recipe.image is None or not self._recipe.image.draws:
             return ()
-        numbers = self._dataset.index.first[step.blocks[part]].astype(np.uint64) + step.rows[part].astype(np.uint64)
+        numbers = self._dataset.numbers(step.blocks[part], step.rows[part])
         return image_draws(self._seed, epoch, numbers, DRAWS).tolist()  # type: ignore[no-any-return]
 
     def _collect(self, parsed: Parsed, pixels: Mapping[str, Pixels], step: Step) -> list[Batch]:
@@ -186,13 +188,13 @@ class Maker:
         self._decode_part(columns, pixels, step, part, epoch)
         plain = [columns[feature.name] for feature in self._plain]
         images = {name: _channels_first(canvas) for name, canvas in pixels.items()}
-        for row in range(part.start, min(part.stop, len(out))):
+        numbers = self._dataset.numbers(step.blocks[part], step.rows[part]).tolist()
+        for row, number in enumerate(numbers, part.start):
             with self._placing(step):
                 sample: dict[str, object] = {**to_sample(self._plain, plain, row)}
             for name, image in images.items():
                 present = columns[name].present
                 sample[name] = image[row] if present is None or present[row] else None
-            number = int(self._dataset.index.first[step.blocks[row]]) + int(step.rows[row])
             rng = np.random.Generator(np.random.Philox(key=sample_key(self._seed, epoch, number)))
             try:
                 out[row] = transform(sample, rng)
@@ -216,7 +218,8 @@ class Maker:
         ]
 
     def _where(self, step: Step, row: int) -> str:
-        return place_name(self._dataset, int(step.blocks[row]), int(step.rows[row]))
+        dataset, block = self._dataset.locate(int(step.blocks[row]))
+        return place_name(dataset, block, int(step.rows[row]))
 
 
 def _nothing() -> list[Batch]:

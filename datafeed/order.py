@@ -39,6 +39,7 @@ _WORD = 0xFFFFFFFFFFFFFFFF
 _EXTENTS, _RUNS, _WINDOW, _FEISTEL, _SAMPLE = 1, 2, 3, 4, 5
 SPLIT_BLOCKS, SPLIT_ROWS, SPLIT_EXTENTS = 6, 7, 8
 _IMAGE = 9
+MIX = 10
 
 _FIRST_WINDOW = 32
 _FEISTEL_ROUNDS = 6
@@ -80,6 +81,14 @@ class Layout:
         blocks = (places >> np.uint64(32)).astype(np.int64)
         rows = self.chosen(blocks, (places & np.uint64(0xFFFFFFFF)).astype(np.int64))
         return places >> np.uint64(32) << np.uint64(32) | rows.astype(np.uint64)
+
+    def returns(self, mode: Mode) -> bool:
+        """Tell whether an order returns to any block at any time: as numbers in any order, left as given, do too."""
+        return mode == "full" or (mode == "natural" and self.turn is not None)
+
+    def worth_keeping(self, mode: Mode, room: int) -> int:  # noqa: ARG002  (of a mix it counts)
+        """Return how many blocks an order that returns to them should keep, where there is room for so many."""
+        return max(1, room)
 
     def numbers(self, places: Places) -> Numbers:
         """Return the numbers of records given by place, where all are chosen."""
@@ -153,7 +162,7 @@ class FullOrder:
     def __init__(self, spec: Spec, layout: Layout, epoch: int, share: Share = WHOLE) -> None:
         self._layout = layout
         self._share = share
-        self._key = stream(_FEISTEL, spec.seed, epoch)
+        self._key = pass_key(spec, epoch)
 
     def places(self, start: int, end: int) -> Places:
         """Return the places at positions start to end."""
@@ -182,9 +191,9 @@ class WindowOrder:
         self._spec = spec
         self._blocks = len(layout.first) - 1
         lengths = lane_lengths(layout.records, spec.lanes)
-        runs = _cut_runs(spec, layout, lengths)
+        runs = cut_runs(spec, layout, lengths)
         own = range(share.rank, spec.lanes, share.ranks)
-        self._lanes = [_Lane(spec, layout, lane, epoch, runs[lane]) for lane in own]
+        self._lanes = [Lane(spec, layout, lane, epoch, runs[lane]) for lane in own]
 
     def places(self, start: int, end: int) -> Places:
         """Return the places at positions start to end."""
@@ -233,8 +242,16 @@ def window_bounds(spec: Spec, lane: int, position: int) -> tuple[int, int, int]:
     return doublings + number, start, start + spec.window
 
 
-class _Lane:
-    """Keep the current window of one lane."""
+class Lane:
+    """Keep the current window of one lane.
+
+    Args:
+        spec: The order; its mode is "window".
+        layout: Where the records lie.
+        lane: Which lane, from 0.
+        epoch: Which epoch, from 0.
+        runs: Its pieces of extents, as `cut_runs` returns them.
+    """
 
     def __init__(self, spec: Spec, layout: Layout, lane: int, epoch: int, runs: tuple[Numbers, Numbers]) -> None:
         self._spec = spec
@@ -243,7 +260,7 @@ class _Lane:
         self._lane = lane
         starts, lengths = runs
         turn = permutation(len(starts), stream(_RUNS, spec.seed, epoch, lane)).astype(np.int64)
-        self._bounds, self._blocks, rows = _block_pieces(layout.first, starts[turn], lengths[turn])
+        self._bounds, self._blocks, rows = block_pieces(layout.first, starts[turn], lengths[turn])
         # What added to a lane position gives the place; the low half may wrap, and the addition wraps it back.
         self._base = (self._blocks.astype(np.uint64) << np.uint64(32) | rows) - self._bounds[:-1].astype(np.uint64)
         self._window = np.empty(0, np.uint64)
@@ -291,7 +308,7 @@ class _Lane:
         return position - start
 
 
-def _block_pieces(first: Numbers, starts: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers, Places]:
+def block_pieces(first: Numbers, starts: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers, Places]:
     """Cut runs of records at the borders of blocks.
 
     Returns:
@@ -306,8 +323,17 @@ def _block_pieces(first: Numbers, starts: Numbers, lengths: Numbers) -> tuple[Nu
     return np.concatenate(([0], np.cumsum(sizes))), blocks, (begins - first[blocks]).astype(np.uint64)
 
 
-def _cut_runs(spec: Spec, layout: Layout, lengths: Numbers) -> list[tuple[Numbers, Numbers]]:
-    """Lay the permuted extents end to end and cut them into lanes: per lane, record numbers and lengths of its runs."""
+def cut_runs(spec: Spec, layout: Layout, lengths: Numbers) -> list[tuple[Numbers, Numbers]]:
+    """Lay the permuted extents end to end and cut them into lanes.
+
+    Args:
+        spec: The order.
+        layout: Where the records lie.
+        lengths: int64[lanes], the records of each lane; together all.
+
+    Returns:
+        Per lane, the first records' numbers and the lengths of its runs, both int64[runs].
+    """
     extent_first = layout.first[layout.extents]
     turn = permutation(len(layout.extents) - 1, stream(_EXTENTS, spec.seed)).astype(np.int64)
     begins = extent_first[turn]
@@ -334,6 +360,11 @@ def permutation(count: int, key: int) -> Places:
     keys.sort()
     keys &= mask
     return keys
+
+
+def pass_key(spec: Spec, epoch: int) -> int:
+    """Return the key of the permutation of all records in one epoch."""
+    return stream(_FEISTEL, spec.seed, epoch)
 
 
 def feistel(positions: Places, count: int, key: int) -> Numbers:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Replicas: TypeAlias = "int | Mapping[int, int] | Callable[[int], int] | DeviceMesh"
 
+_MOST_LANES = 4096
 _LEAST_LANES = 48  # serves 1, 2, 3, 4, 6, 8, 12, 16, 24 and 48 ranks
 
 # Launchers, as each names a process's rank and the number of processes. The first one that is there counts: inside of
@@ -125,9 +126,22 @@ class RankOptions:
         return Share(ranks[group.rank], max(ranks) + 1)
 
 
-def choose_lanes(ranks: int) -> int:
-    """Return the smallest multiple of a number of ranks that is not under 48."""
-    return -(-_LEAST_LANES // ranks) * ranks
+def choose_lanes(ranks: int, run: int = 1) -> int:
+    """Return the smallest multiple of a number of ranks that is not under 48.
+
+    Args:
+        ranks: The number of ranks.
+        run: How many samples in a row a mix takes from one dataset; lanes that divide it, fewer where none else do.
+
+    Raises:
+        ConfigError: No multiple of the ranks divides the run.
+    """
+    if run == 1:
+        return -(-_LEAST_LANES // ranks) * ranks
+    if run % ranks:
+        raise ConfigError(f"run={run} of the mix cannot be shared out among {ranks} ranks: give it a multiple of them")
+    fit = [lanes for lanes in range(ranks, max(ranks, min(run, _MOST_LANES)) + 1, ranks) if run % lanes == 0]
+    return next((lanes for lanes in fit if lanes >= _LEAST_LANES), fit[-1])
 
 
 def check_lanes(lanes: int, ranks: int) -> None:

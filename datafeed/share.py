@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from datafeed.mixorder import MixLayout, MixNatural, MixOrder
 from datafeed.order import WHOLE, Counts, FullOrder, Layout, Numbers, Places, Share, Spec, WindowOrder, blocks_of
 from datafeed.schedule import Span
 
@@ -96,7 +97,7 @@ class NaturalShare:
         cut: Which batches; positions are numbered from its start, over the rank's records alone.
     """
 
-    def __init__(self, layout: Layout, cut: Cut) -> None:
+    def __init__(self, layout: Layout | MixNatural, cut: Cut) -> None:
         self._layout = layout
         self._cut = cut
 
@@ -109,6 +110,7 @@ class NaturalShare:
 
     def remaining(self, position: int) -> Counts:
         """Return, per block, how many of the rank's records stand at `position` or after it."""
+        assert isinstance(self._layout, Layout), "a mix may return to any block at any time"
         before = np.maximum(self._below(self._layout.first), position)
         return (before[1:] - before[:-1]).astype(np.int32)
 
@@ -123,7 +125,7 @@ class NaturalShare:
         return below
 
 
-RankOrder = WindowOrder | FullOrder | NaturalShare
+RankOrder = WindowOrder | FullOrder | MixOrder | NaturalShare
 
 
 class Repeated:
@@ -179,6 +181,10 @@ def rank_order(
 
 
 def _order(spec: Spec, layout: Layout, epoch: int, cut: Cut) -> RankOrder:
+    if isinstance(layout, MixLayout):
+        if spec.mode == "natural":
+            return NaturalShare(MixNatural(layout, epoch), cut)
+        return MixOrder(spec, layout, epoch, cut.share)
     if spec.mode == "natural":
         return NaturalShare(layout, cut)
     kind = FullOrder if spec.mode == "full" else WindowOrder

@@ -26,13 +26,13 @@ class OrderIdentity:
     Args:
         dataset: The dataset's digest, and that of the subset where it is one.
         records: How many records it has.
-        extent_size: Its nominal extent, in stored bytes.
+        extent_size: Its nominal extent, in stored bytes; of a mix, those of its datasets.
         spec: The order.
     """
 
     dataset: str
     records: int
-    extent_size: int
+    extent_size: int | list[int]
     spec: Spec
 
     def fields(self) -> dict[str, object]:
