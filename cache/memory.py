@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from datafeed._native import Block, Parser
 from datafeed.buffers import ArrayPool, Make
 from datafeed.cache.policy import Contents, Policy
 from datafeed.errors import SchemaError
-from datafeed.schema import Schema
+from datafeed.schema import Feature, Schema
 
 
 class Packer:
@@ -23,7 +24,7 @@ class Packer:
     """
 
     def __init__(self, schema: Schema, make: Make | None = None) -> None:
-        self._parser = Parser(schema.features)
+        self._parser = _parser(tuple(schema.features))
         self._arrays = ArrayPool(make=make)
 
     def pack(self, block: Block) -> Block:
@@ -40,6 +41,12 @@ class Packer:
 
     def _take(self, nbytes: int) -> memoryview:
         return self._arrays.empty(nbytes, np.uint8).data
+
+
+@lru_cache(maxsize=64)
+def _parser(features: tuple[Feature, ...]) -> Parser:
+    """Return the parser of a schema, one for all its datasets: a mix of them gathers from blocks of all."""
+    return Parser(features)
 
 
 class HostTier:

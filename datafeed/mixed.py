@@ -36,7 +36,8 @@ class MixedDataset:
         cache: The tiers that they are read through; memory is shared out by their sizes.
 
     Raises:
-        ConfigError: A dataset is empty, or an epoch would hold no sample of it.
+        ConfigError: A dataset is empty, or an epoch would hold no sample of it; or memory is to keep records of
+            different features.
         DatasetNotFound: No converted dataset is there.
     """
 
@@ -55,6 +56,7 @@ class MixedDataset:
         if cache is not None:
             opened = zip(self.datasets, mix.datasets, strict=True)
             _cache([dataset for dataset, given in opened if dataset is not given], cache)
+        _check_host(self.datasets)
         self.counts = samples_of_each(mix, self.datasets)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -237,6 +239,18 @@ def _cache(datasets: Sequence[Dataset], cache: Cache) -> None:
     for dataset in datasets:
         host = cache.host_nbytes() * dataset.manifest.raw_bytes // total
         dataset.cache = cache if cache.host is None else replace(cache, host=host)
+
+
+def _check_host(datasets: Sequence[Dataset]) -> None:
+    """Refuse to keep in memory what batches cannot be gathered from: records packed by different schemas."""
+    first = datasets[0]
+    for other in datasets[1:]:
+        cached = any(one.cache is not None and one.cache.host is not None for one in datasets)
+        if cached and other.manifest.schema != first.manifest.schema:
+            raise ConfigError(
+                f"host= keeps records packed by one schema, and {other.url!r} holds other features than {first.url!r}: "
+                "leave host= out, or convert them alike"
+            )
 
 
 def _compare(first: Dataset, expected: Schema, other: Dataset, columns: Sequence[str] | None) -> None:

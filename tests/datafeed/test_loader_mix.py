@@ -19,6 +19,7 @@ from datafeed import Cache, Dataset, Loader, Mix
 from datafeed.errors import ConfigError, StateMismatch
 from datafeed.loader import Shuffle
 from datafeed.mix import Stop
+from datafeed.schema import Schema, stored
 
 SIZES = (211, 90, 17)
 STOPS: tuple[Stop, ...] = ("first", "longest", 50, 330)
@@ -215,6 +216,13 @@ def test_a_device_does_not_hold_a_mix(urls: list[str]) -> None:
     """Its samples are numbered by dataset; it is said before an epoch begins."""
     with pytest.raises(ConfigError, match="vram= keeps the samples of one dataset, not those of a Mix"):
         Loader(Mix(dict.fromkeys(urls, 1)), 8, device="cpu", cache=Cache(vram="1MB"))
+
+
+def test_memory_holds_a_mix_of_one_schema(urls: list[str], tmp_path: Path) -> None:
+    """Of others it is refused before an epoch begins: they are packed in other ways."""
+    other = mixing.write(tmp_path / "other", 4, 20, Schema([stored("id", "int64"), stored("more", "int64")]))
+    with pytest.raises(ConfigError, match=r"host= keeps records packed by one schema, and .* leave host= out"):
+        Loader(Mix({urls[0]: 1, other: 1}), 8, columns=["id"], cache=Cache(host="1MB"))
 
 
 def test_a_state_of_another_mix_is_refused(shares: mixing.Sources, urls: list[str]) -> None:
