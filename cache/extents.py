@@ -27,10 +27,9 @@ class Extents:
         self._blocks = blocks
         self.bounds: npt.NDArray[np.int64] = index.extents
         self._of = np.repeat(np.arange(len(index.extents) - 1, dtype=np.int32), np.diff(index.extents))
-        ends = np.concatenate(([0], np.cumsum(index.raw)))
-        self.raw: npt.NDArray[np.int64] = np.diff(ends[self.bounds])
-        stored = np.concatenate(([0], np.cumsum(index.stored)))
-        self.stored: npt.NDArray[np.int64] = np.diff(stored[self.bounds])
+        begins = self.bounds[:-1]
+        self.raw: npt.NDArray[np.int64] = np.add.reduceat(index.raw, begins, dtype=np.int64)
+        self.stored: npt.NDArray[np.int64] = np.add.reduceat(index.stored, begins, dtype=np.int64)
         self.largest = int(self.stored.max(initial=0))
         self.nbytes = int(self.stored.sum())
 
