@@ -50,7 +50,7 @@ class Extents:
         manifest = self._blocks.manifest
         shard = manifest.shards[int(self._blocks.index.shard[start])]
         offset, nbytes = self._blocks.span(start, stop)
-        return ExtentKey(manifest.dataset_id, shard.sha256, extent, offset, nbytes)
+        return ExtentKey(manifest.content_id, shard.sha256, extent, offset, nbytes)
 
     def about(self) -> About:
         """Return what people are told of the dataset."""

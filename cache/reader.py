@@ -155,7 +155,7 @@ class TieredReader:
         state = self._state()
         by_extent = None if needed is None else _by_extent(state, needed) > 0
         for disk in state.tiers.disks:
-            disk.read_by(self._blocks.manifest.dataset_id, by_extent)
+            disk.read_by(self._blocks.manifest.content_id, by_extent)
         return Ahead(self, state, steps, left)
 
     def stats(self) -> tuple[TierStats, ...]:

@@ -159,3 +159,19 @@ def test_f16_what_a_cache_cannot_be_is_refused(url: str) -> None:
         datafeed.Loader([1, 2], cache=datafeed.Cache())  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="host=100 is too small"):
         iter(opened(url, datafeed.Cache(host=100)))
+
+
+def test_datasets_of_one_schema_share_a_directory(tmp_path: Path) -> None:
+    """Programs wrote them, so that they have one id: their entries are apart all the same."""
+    (tmp_path / "nvme").mkdir()
+    cache = datafeed.Cache(nvme=(tmp_path / "nvme", "1MB"))
+    loaders = []
+    for name, begin in (("train", 0), ("test", 100)):
+        datafeed.write(tmp_path / name, ({"x": number} for number in range(begin, begin + 100)))
+        loaders.append(datafeed.Loader(f"local://{tmp_path}/{name}", 8, cache=cache))
+    for _ in range(2):
+        for begin, loader in zip((0, 100), loaders, strict=True):
+            assert list(itertools.chain.from_iterable(numbers(loader))) == list(range(begin, begin + 100))
+    for loader in loaders:
+        tiers = {tier.name: tier for tier in loader.stats().tiers}
+        assert (tiers["store"].admitted, tiers["nvme"].damaged) == (0, 0)
