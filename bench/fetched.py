@@ -25,7 +25,7 @@ _GOAL_OF_TWO = 55.0
 _RECORD_NBYTES = 4000
 _RECORDS = 8  # an extent, in four blocks
 _EXTENTS, _TOY_EXTENTS = 4800, 480  # a hundred for each lane
-_WINDOW = 0.02
+WINDOW = 0.02
 _EPOCHS = 3
 _BUCKET = "small"
 
@@ -74,7 +74,7 @@ def _measure(setting: Setting, server: Server, url: str, policy: Policy, memory:
     with fresh_directory(setting, "fetched") as folder:
         cache = Cache(nvme=(folder, int(disk * nbytes)), host=int(memory * raw) or None, policy=policy)
         dataset = Dataset(url, options, cache)
-        loader = Loader(dataset, 64, shuffle=True, num_workers=2, window=int(_WINDOW * raw))
+        loader = Loader(dataset, 64, shuffle=True, num_workers=2, window=int(WINDOW * raw))
         for _ in range(_EPOCHS):
             before = server.counts()
             samples = sum(len(batch["number"]) for batch in loader)

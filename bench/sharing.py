@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Iterator
 
-from datafeed.bench.fetched import fresh_directory, make, stored_nbytes
+from datafeed.bench.fetched import WINDOW, fresh_directory, make, stored_nbytes
 from datafeed.bench.figures import Figure, Setting, result_of, started
 from datafeed.bench.serving import Server, served
 from datafeed.cache.config import Cache
@@ -74,7 +74,8 @@ def _measure_jobs(setting: Setting, server: Server, urls: list[str]) -> Iterator
 def _read(url: str, storage_options: dict[str, object], folder: str, budget: str | int, seed: int, epochs: int) -> None:
     """Read epochs; print how many samples the last one had, and what it fetched."""
     dataset = Dataset(url, storage_options, Cache(nvme=(folder, budget)))
-    loader = Loader(dataset, 64, shuffle=True, num_workers=2, seed=seed)
+    window = int(WINDOW * dataset.manifest.raw_bytes)
+    loader = Loader(dataset, 64, shuffle=True, num_workers=2, seed=seed, window=window)
     for _ in range(epochs):
         samples = sum(len(batch["number"]) for batch in loader)
     store = loader.stats().tiers[-1]
