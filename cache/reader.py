@@ -66,15 +66,16 @@ class _State:
         self.lock = threading.Lock()
         # A local dataset without disk tiers is read where it lies.
         self.staging = Staging(blocks, self.extents, self.tiers, limit) if not local or self.tiers.disks else None
-        self.decoder = self._decoder() if blocks.manifest.codec == "zstd" else None
 
-    def _decoder(self) -> Decoder:
-        """Return what decodes from entries, in which an extent's blocks begin behind the header."""
+    @cached_property
+    def decoder(self) -> Decoder | None:
+        """What decodes from entries, in which an extent's blocks begin behind the header; None for plain records."""
+        if self.blocks.manifest.codec != "zstd":
+            return None
         index = self.blocks.index
         counts = np.diff(self.extents.bounds)
-        first = np.repeat(index.offset[self.extents.bounds[:-1]], counts)
-        offset = np.ascontiguousarray(index.offset - first + HEADER_NBYTES)
-        return Decoder(offset, index.stored, index.raw, index.records, index.checksum)
+        first = np.repeat(index.offset[self.extents.bounds[:-1]] - HEADER_NBYTES, counts)
+        return Decoder(index.offset - first, index.stored, index.raw, index.records, index.checksum)
 
     def serve(self, name: str, blocks: Sequence[Block]) -> None:
         if not blocks:
@@ -184,7 +185,7 @@ class TieredReader:
         state = self._state()
         by_extent = None if needed is None else _by_extent(state, needed) > 0
         for disk in state.tiers.disks:
-            disk.read_by(self._blocks.manifest.dataset_id, by_extent)
+            disk.read_by(self._blocks.manifest.content_id, by_extent)
         return Ahead(self, state, steps, left)
 
     def stats(self) -> tuple[TierStats, ...]:
@@ -390,8 +391,7 @@ def _is_enough(demand: Demand, records: int) -> bool:
 
 def _by_extent(state: _State, blocks: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
     """Count, by extent, the blocks that are needed."""
-    ends = np.concatenate(([0], np.cumsum(blocks > 0, dtype=np.int64)))
-    counted: npt.NDArray[np.int64] = np.diff(ends[state.extents.bounds])
+    counted: npt.NDArray[np.int64] = np.add.reduceat(blocks > 0, state.extents.bounds[:-1], dtype=np.int64)
     return counted
 
 

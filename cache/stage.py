@@ -150,8 +150,8 @@ class _Stage:
         self._numbers = iter(numbers)
         self._on_done = on_done
         self._lock = threading.Lock()
-        disk.read_by(blocks.manifest.dataset_id, None)
-        disk.describe(blocks.manifest.dataset_id, self._extents.about())
+        disk.read_by(blocks.manifest.content_id, None)
+        disk.describe(blocks.manifest.content_id, self._extents.about())
 
     def work(self) -> None:
         """Fetch one extent after the other; the first error of any thread ends all."""

@@ -63,8 +63,8 @@ class Tiers:
         about = extents.about()
         for disk in self.disks:
             check_budget(disk.name, disk.options.budget, extents)
-            disk.read_by(blocks.manifest.dataset_id, None)
-            disk.describe(blocks.manifest.dataset_id, about)
+            disk.read_by(blocks.manifest.content_id, None)
+            disk.describe(blocks.manifest.content_id, about)
         self.host = _host(cache, extents, reserved, Packer(blocks.manifest.schema, make))
         # Where the disks hold all of it, what memory holds is on a disk too: the next run finds it, and other ranks do.
         stored = extents.nbytes + len(extents) * HEADER_NBYTES

@@ -55,18 +55,18 @@ class Decoder:
 
     Args:
         offset: int64[n], where the frame of each block begins in its shard.
-        stored: int64[n], its stored bytes.
-        raw: int64[n], its raw bytes.
-        records: int64[n], its records.
+        stored: uint32[n], its stored bytes.
+        raw: uint32[n], its raw bytes.
+        records: uint32[n], its records.
         checksum: uint32[n], the checksum that its frame ends with.
     """
 
     def __init__(
         self,
         offset: npt.NDArray[np.int64],
-        stored: npt.NDArray[np.int64],
-        raw: npt.NDArray[np.int64],
-        records: npt.NDArray[np.int64],
+        stored: npt.NDArray[np.uint32],
+        raw: npt.NDArray[np.uint32],
+        records: npt.NDArray[np.uint32],
         checksum: npt.NDArray[np.uint32],
     ) -> None: ...
     def decode(self, data: Buffer, start: int, stop: int, take: Callable[[int], Buffer]) -> list[Block] | None:
@@ -99,6 +99,24 @@ class Decoder:
         Returns:
             As `decode` does; None, too, where a file cannot be read or ends too early.
         """
+
+def cut_extents(
+    stored: npt.NDArray[np.uint32], counts: npt.NDArray[np.int64], nbytes: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Find where each block begins in its shard, and each extent among the blocks.
+
+    Args:
+        stored: uint32[n], the stored bytes of each block.
+        counts: int64[shards], the blocks of each shard.
+        nbytes: Stored bytes at which an extent is closed; it also ends with its shard.
+
+    Returns:
+        int64[n], the offset of each block in its shard; int64[extents + 1], the block at which each extent begins, then
+        n.
+
+    Raises:
+        ValueError: The counts do not add up to n, or `nbytes` is below 1.
+    """
 
 class Parser:
     """Turn records into columns. Built once per schema; safe to share between threads.

@@ -84,6 +84,7 @@ def _crc32c_has_instruction():
 
 include "kernels/block.pxi"
 include "kernels/decoder.pxi"
+include "kernels/extents.pxi"
 
 
 cdef class _Layout:

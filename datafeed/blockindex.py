@@ -8,15 +8,15 @@ checksum, u32 each. Where a block begins is the sum of the stored sizes before i
 from __future__ import annotations
 
 import hashlib
+import itertools
 import struct
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from datafeed._native import crc32c
+from datafeed._native import crc32c, cut_extents
 from datafeed.errors import CorruptData, CorruptIndex, IndexMismatch, StaleIndex, UnsupportedVersion
 from datafeed.frames import compress, decompress
 from datafeed.framing import FRAMING_NBYTES
@@ -28,6 +28,7 @@ from datafeed.sizes import counted
 from datafeed.storage import Store
 
 I64 = npt.NDArray[np.int64]
+U32 = npt.NDArray[np.uint32]
 MAGIC = b"DFBLKIDX"
 REBUILD = "run `datafeed index --rebuild`"
 _HEAD = struct.Struct("<8sII16s")
@@ -54,10 +55,10 @@ class BlockIndex:
 
     shard: npt.NDArray[np.int32]
     offset: I64
-    stored: I64
-    raw: I64
-    records: I64
-    checksum: npt.NDArray[np.uint32]
+    stored: U32
+    raw: U32
+    records: U32
+    checksum: U32
     first: I64
     extents: I64
 
@@ -75,39 +76,28 @@ def build_index(shards: Sequence[BlockColumns], extent_size: int) -> BlockIndex:
     Returns:
         The index.
     """
-    counts = [len(blocks) for blocks in shards]
-    stored, raw, records, checksum = (
+    joined = (
         np.concatenate([np.empty(0, np.uint32), *(blocks.columns()[column] for blocks in shards)])
         for column in range(4)
     )
-    ends = [np.cumsum(blocks.stored, dtype=np.int64) for blocks in shards]
-    offset = np.concatenate(
-        [np.empty(0, np.int64), *(end - blocks.stored for end, blocks in zip(ends, shards, strict=True))]
-    )
-    extents = [0]
-    for end in ends:
-        extents += _extent_ends(end.tolist(), extents[-1], extent_size)
-    first = np.zeros(len(stored) + 1, np.int64)
-    np.cumsum(records, dtype=np.int64, out=first[1:])
+    return _index(BlockColumns(*joined), np.array([len(blocks) for blocks in shards], np.int64), extent_size)
+
+
+def _index(blocks: BlockColumns, counts: I64, extent_size: int) -> BlockIndex:
+    """Make the index of the blocks of all shards, of which each has so many."""
+    offset, extents = cut_extents(blocks.stored, counts, extent_size)
+    first = np.zeros(len(blocks) + 1, np.int64)
+    np.cumsum(blocks.records, dtype=np.int64, out=first[1:])
     return BlockIndex(
-        shard=np.repeat(np.arange(len(shards), dtype=np.int32), counts),
+        shard=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
         offset=offset,
-        stored=stored.astype(np.int64),
-        raw=raw.astype(np.int64),
-        records=records.astype(np.int64),
-        checksum=checksum,
+        stored=blocks.stored,
+        raw=blocks.raw,
+        records=blocks.records,
+        checksum=blocks.checksum,
         first=first,
-        extents=np.array(extents, np.int64),
+        extents=extents,
     )
-
-
-def _extent_ends(ends: Sequence[int], base: int, extent_size: int) -> list[int]:
-    found, block, passed = [], 0, 0
-    while block < len(ends):
-        block = min(bisect_left(ends, passed + extent_size, block) + 1, len(ends))
-        passed = ends[block - 1]
-        found.append(base + block)
-    return found
 
 
 def encode_index(dataset_id: str, shards: Sequence[BlockColumns]) -> bytes:
@@ -150,19 +140,31 @@ def read_index(store: Store, manifest: Manifest) -> BlockIndex:
         StaleIndex: It belongs to another state of this dataset.
         UnsupportedVersion: A later release wrote it.
     """
-    return build_index(read_columns(store, manifest), manifest.header.extent_size)
+    counts = np.array([shard.blocks for shard in manifest.shards], np.int64)
+    return _index(_read_blocks(store, manifest), counts, manifest.header.extent_size)
 
 
 def read_columns(store: Store, manifest: Manifest) -> list[BlockColumns]:
     """Read what `read_index` reads, as the columns of each shard; raises as it does."""
+    return _by_shard(_read_blocks(store, manifest), manifest)
+
+
+def _by_shard(blocks: BlockColumns, manifest: Manifest) -> list[BlockColumns]:
+    ends = np.cumsum([0, *(shard.blocks for shard in manifest.shards)]).tolist()
+    parts = itertools.starmap(slice, itertools.pairwise(ends))
+    return [BlockColumns(*(column[part] for column in blocks.columns())) for part in parts]
+
+
+def _read_blocks(store: Store, manifest: Manifest) -> BlockColumns:
     try:
-        return _read_columns(store, manifest)
+        return _checked_blocks(store, manifest)
     except CorruptData as exc:
         exc.dataset = store.url
         raise
 
 
-def _read_columns(store: Store, manifest: Manifest) -> list[BlockColumns]:
+def _checked_blocks(store: Store, manifest: Manifest) -> BlockColumns:
+    """Read the blocks of all shards, end to end."""
     name = manifest.index_name
     try:
         data = store.read(name)
@@ -178,14 +180,20 @@ def _read_columns(store: Store, manifest: Manifest) -> list[BlockColumns]:
         reason = f"it speaks of {counted(len(found), 'shard')} and {counted(sum(found), 'block')}, dataset.json of "
         reason += f"{len(manifest.shards):,} and {sum(shard.blocks for shard in manifest.shards):,}"
         raise StaleIndex(f"{reason}: {REBUILD}", shard=name)
-    columns = [_decode_shard(data, row.tolist(), name) for row in table]
+    blocks = np.empty((4, sum(found)), np.uint32)
+    begin = 0
+    for row in table.tolist():
+        _decode_shard(data, row, blocks[:, begin : begin + row[2]], name)
+        begin += row[2]
     if len(data) != manifest.index_nbytes or hashlib.sha256(data).hexdigest() != manifest.index_sha256:
         reason = (
             f"expected {manifest.index_nbytes:,} bytes of SHA-256 {manifest.index_sha256}, found {len(data):,} others"
         )
         raise StaleIndex(f"{reason}: {REBUILD}", shard=name)
-    for blocks, shard in zip(columns, manifest.shards, strict=True):
-        _check_shard(blocks, shard, manifest)
+    columns = BlockColumns(*blocks)
+    if not _fit(columns, manifest):
+        for part, shard in zip(_by_shard(columns, manifest), manifest.shards, strict=True):
+            _check_shard(part, shard, manifest)
     return columns
 
 
@@ -210,15 +218,33 @@ def _decode_table(data: bytes, name: str) -> npt.NDArray[np.void]:
     return table
 
 
-def _decode_shard(data: bytes, row: tuple[int, int, int], name: str) -> BlockColumns:
+def _decode_shard(data: bytes, row: tuple[int, int, int], into: U32, name: str) -> None:
     start, nbytes, blocks = row
     if not blocks:
-        return BlockColumns(*(np.empty(0, np.uint32) for _ in range(4)))
+        return
     try:
         packed = decompress(memoryview(data)[start : start + nbytes], blocks * _BLOCK_NBYTES)
     except CorruptData as exc:
         raise CorruptIndex(f"{exc.reason}: {REBUILD}", shard=name, offset=start) from exc
-    return BlockColumns(*np.frombuffer(packed, "<u4").astype(np.uint32).reshape(4, blocks))
+    into[:] = np.frombuffer(packed, "<u4").reshape(4, blocks)
+
+
+def _fit(blocks: BlockColumns, manifest: Manifest) -> bool:
+    """Tell whether all shards have the blocks that the manifest and the format ask for: as `_check_shard`, at once."""
+    shards = manifest.shards
+    if not shards or not all(shard.blocks for shard in shards):
+        return False
+    begins = np.cumsum([0, *(shard.blocks for shard in shards[:-1])])
+    stored, raw, records = (np.add.reduceat(column, begins, dtype=np.int64) for column in blocks.columns()[:3])
+    nbytes = np.array([shard.nbytes for shard in shards])
+    return bool(
+        np.array_equal(raw, [shard.raw_bytes for shard in shards])
+        and np.array_equal(records, [shard.records for shard in shards])
+        and (np.array_equal(stored, nbytes) if manifest.codec == "none" else (stored <= nbytes).all())
+        and blocks.stored.min() > 0
+        and blocks.records.min() > 0
+        and (blocks.raw // np.uint32(FRAMING_NBYTES) >= blocks.records).all()
+    )
 
 
 def _check_shard(blocks: BlockColumns, shard: ShardInfo, manifest: Manifest) -> None:

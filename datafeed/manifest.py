@@ -79,6 +79,17 @@ class Manifest:
         return self.header.dataset_id
 
     @property
+    def content_id(self) -> str:
+        """What names it where copies of its bytes are kept, 32 hexadecimal digits.
+
+        Datasets of one schema and provenance have one `dataset_id`, whatever they hold: so the first shard counts, too.
+        It stays when shards are appended.
+        """
+        return hashlib.sha256(f"{self.dataset_id} {self.shards[0].sha256 if self.shards else ''}".encode()).hexdigest()[
+            :32
+        ]
+
+    @property
     def digest(self) -> str:
         """The hexadecimal SHA-256 of `to_bytes()`."""
         return hashlib.sha256(self.to_bytes()).hexdigest()

@@ -29,7 +29,7 @@ from datafeed.order import (
     Places,
     Share,
     Spec,
-    block_pieces,
+    add_covered,
     cut_runs,
     feistel,
     pass_key,
@@ -250,8 +250,8 @@ class _Passes:
             for lane, start, stop in zip(lanes[cut].tolist(), begin[cut].tolist(), end[cut].tolist(), strict=True):
                 made = self._lane(turn, lane)
                 assert isinstance(made, Lane), "a full order returns to any block at any time"
-                made.count_from(start, view)
-                made.count_from(stop, after)
+                add_covered(part.layout.first, *made.count_from(start, view), view)
+                add_covered(part.layout.first, *made.count_from(stop, after), after)
             view -= after
             self.forget()
 
@@ -267,8 +267,7 @@ class _Passes:
             return
         runs = [self._cut(turn)[lane] for lane in lanes.tolist()]
         starts, lengths = (np.concatenate(parts) for parts in zip(*runs, strict=True))
-        bounds, blocks, _ = block_pieces(self._part.layout.first, starts, lengths)
-        np.add.at(counts, blocks, np.diff(bounds).astype(np.int32))
+        add_covered(self._part.layout.first, starts, lengths, counts)
 
     def _pass_of(self, lane: int, position: int) -> int:
         share = max(1, int(self._ends[lane]) * self._part.layout.records)

@@ -43,6 +43,7 @@ MIX = 10
 
 _FIRST_WINDOW = 32
 _FEISTEL_ROUNDS = 6
+_COUNTED_BLOCKS = 2**18  # at a time: a terabyte has 4 million
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,7 @@ class WindowOrder:
     def __init__(self, spec: Spec, layout: Layout, epoch: int, share: Share = WHOLE) -> None:
         assert spec.lanes % share.ranks == 0
         self._spec = spec
-        self._blocks = len(layout.first) - 1
+        self._first = layout.first
         lengths = lane_lengths(layout.records, spec.lanes)
         runs = cut_runs(spec, layout, lengths)
         own = range(share.rank, spec.lanes, share.ranks)
@@ -208,9 +209,11 @@ class WindowOrder:
 
     def remaining(self, position: int) -> Counts:
         """Return, per block, how many of its records stand at `position` or after it."""
-        counts = np.zeros(self._blocks, np.int32)
-        for number, lane in enumerate(self._lanes):
-            lane.count_from(max(0, -(-(position - number) // len(self._lanes))), counts)
+        counts = np.zeros(len(self._first) - 1, np.int32)
+        positions = [max(0, -(-(position - number) // len(self._lanes))) for number in range(len(self._lanes))]
+        later = [lane.count_from(start, counts) for lane, start in zip(self._lanes, positions, strict=True)]
+        starts, lengths = (np.concatenate(parts) for parts in zip(*later, strict=True))
+        add_covered(self._first, starts, lengths, counts)
         return counts
 
 
@@ -260,9 +263,8 @@ class Lane:
         self._lane = lane
         starts, lengths = runs
         turn = permutation(len(starts), stream(_RUNS, spec.seed, epoch, lane)).astype(np.int64)
-        self._bounds, self._blocks, rows = block_pieces(layout.first, starts[turn], lengths[turn])
-        # What added to a lane position gives the place; the low half may wrap, and the addition wraps it back.
-        self._base = (self._blocks.astype(np.uint64) << np.uint64(32) | rows) - self._bounds[:-1].astype(np.uint64)
+        self._starts = starts[turn]
+        self._bounds = np.concatenate(([0], np.cumsum(lengths[turn])))  # of the runs, in the lane
         self._window = np.empty(0, np.uint64)
         self._window_start = 0
 
@@ -278,49 +280,74 @@ class Lane:
             done += len(part)
             position += len(part)
 
-    def count_from(self, position: int, counts: Counts) -> None:
-        """Add to `counts`, per block, the lane's records from `position` on."""
-        length = int(self._bounds[-1])
-        if position >= length:
-            return
+    def count_from(self, position: int, counts: Counts) -> tuple[Numbers, Numbers]:
+        """Add to `counts`, per block, what is left of the window at `position`.
+
+        Returns:
+            The record numbers behind that window, as runs: where each begins, and its length.
+        """
+        if position >= int(self._bounds[-1]):
+            return self._starts[:0], self._starts[:0]
         if not position:  # as most epochs begin: no window has to be made
-            np.add.at(counts, self._blocks, (self._bounds[1:] - self._bounds[:-1]).astype(np.int32))
-            return
+            return self._starts, np.diff(self._bounds)
         self._enter(position)
         rest = blocks_of(self._window[position - self._window_start :])
         np.add.at(counts, rest, np.ones(len(rest), np.int32))
-        bounds = np.maximum(self._bounds, self._window_start + len(self._window))
-        np.add.at(counts, self._blocks, (bounds[1:] - bounds[:-1]).astype(np.int32))
+        return self._runs(self._window_start + len(self._window), int(self._bounds[-1]))
+
+    def _runs(self, start: int, end: int) -> tuple[Numbers, Numbers]:
+        """Return the runs of record numbers at the lane's positions start to end."""
+        low = int(np.searchsorted(self._bounds, start, side="right")) - 1
+        high = int(np.searchsorted(self._bounds, end, side="left"))
+        bounds = np.minimum(np.maximum(self._bounds[low : high + 1], start), end)
+        return self._starts[low:high] + (bounds[:-1] - self._bounds[low:high]), np.diff(bounds)
 
     def _enter(self, position: int) -> int:
         """Make the window that holds a position; return the position's place in it."""
         number, start, end = window_bounds(self._spec, self._lane, position)
         end = min(end, int(self._bounds[-1]))
         turn = permutation(end - start, stream(_WINDOW, self._spec.seed, self._epoch, self._lane, number))
-        low = int(np.searchsorted(self._bounds, start, side="right")) - 1
-        high = int(np.searchsorted(self._bounds, end, side="left"))
-        bounds = np.minimum(np.maximum(self._bounds[low : high + 1], start), end)
-        lengths = bounds[1:] - bounds[:-1]
-        ascending = np.repeat(self._base[low:high], lengths)
-        ascending += np.arange(start, end, dtype=np.uint64)
+        ascending = _places(self._layout.first, *self._runs(start, end))
         self._window = self._layout.actual(ascending[turn.astype(np.int64)])
         self._window_start = start
         return position - start
 
 
-def block_pieces(first: Numbers, starts: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers, Places]:
-    """Cut runs of records at the borders of blocks.
-
-    Returns:
-        The bounds of the pieces in the lane, int64[pieces + 1]; the block of each piece; its first row in the block.
-    """
+def _places(first: Numbers, starts: Numbers, lengths: Numbers) -> Places:
+    """Return the places of runs of records, end to end."""
     ends = starts + lengths
     low = np.searchsorted(first, starts, side="right") - 1
     counts = np.searchsorted(first, ends, side="left") - low
     blocks = np.arange(counts.sum(), dtype=np.int64) + np.repeat(low - (np.cumsum(counts) - counts), counts)
     begins = np.maximum(first[blocks], np.repeat(starts, counts))
     sizes = np.minimum(first[blocks + 1], np.repeat(ends, counts)) - begins
-    return np.concatenate(([0], np.cumsum(sizes))), blocks, (begins - first[blocks]).astype(np.uint64)
+    rows = (begins - first[blocks]).astype(np.uint64)
+    # What added to a position gives the place; the low half may wrap, and the addition wraps it back.
+    base = (blocks.astype(np.uint64) << np.uint64(32) | rows) - (np.cumsum(sizes) - sizes).astype(np.uint64)
+    places = np.repeat(base, sizes)
+    places += np.arange(len(places), dtype=np.uint64)
+    return places
+
+
+def add_covered(first: Numbers, starts: Numbers, lengths: Numbers, counts: Counts) -> None:
+    """Add to `counts`, per block, how many of its records lie in runs of records, of which no two overlap."""
+    turn = np.argsort(starts)
+    begins, ends = starts[turn], (starts + lengths)[turn]
+    apart = begins[1:] != ends[:-1]  # runs that touch are one
+    begins = begins[np.append(True, apart)[: len(begins)]]
+    ends = ends[np.append(apart, True)[: len(ends)]]
+    low = np.searchsorted(first, begins, side="right") - 1
+    high = np.searchsorted(first, ends, side="left")
+    touching = np.zeros(len(first), np.int32)  # how many runs touch each block
+    np.add.at(touching, low, np.ones(len(low), np.int32))
+    np.subtract.at(touching, high, np.ones(len(high), np.int32))
+    np.cumsum(touching, out=touching)
+    for start in range(0, len(counts), _COUNTED_BLOCKS):
+        part = slice(start, start + _COUNTED_BLOCKS)
+        sizes = np.diff(first[start : start + _COUNTED_BLOCKS + 1])
+        counts[part] += touching[part][: len(sizes)] * sizes.astype(np.int32)
+    np.subtract.at(counts, low, (begins - first[low]).astype(np.int32))
+    np.subtract.at(counts, high - 1, (first[high] - ends).astype(np.int32))
 
 
 def cut_runs(spec: Spec, layout: Layout, lengths: Numbers) -> list[tuple[Numbers, Numbers]]:

@@ -63,7 +63,7 @@ def _wanted(place: Place, dataset: str | None, storage: tuple[tuple[str, str], .
         if len(dataset) == _ID_DIGITS and "/" not in dataset:
             return named(directory, dataset)
         store = open_store(dataset, storage_options(storage))
-        return named(directory, store.url) or named(directory, read_manifest(store).dataset_id)
+        return named(directory, store.url) or named(directory, read_manifest(store).content_id)
 
 
 def _ask(wanted: list[tuple[Place, list[str] | None]]) -> None:

@@ -237,7 +237,7 @@ class _Done:
     def facts(self) -> dict[str, object]:
         return {
             "url": self.blocks.store.url,
-            "dataset_id": self.blocks.manifest.dataset_id,
+            "dataset_id": self.blocks.manifest.content_id,
             "tier": self.disk.name,
             "path": self.disk.options.path,
             "extents": self.wanted,

@@ -41,26 +41,26 @@ cdef class _Context:
 cdef class Decoder:
     cdef object _offset, _stored, _raw, _records, _checksum
     cdef const int64_t *_offset_at
-    cdef const int64_t *_stored_at
-    cdef const int64_t *_raw_at
-    cdef const int64_t *_records_at
+    cdef const uint32_t *_stored_at
+    cdef const uint32_t *_raw_at
+    cdef const uint32_t *_records_at
     cdef const uint32_t *_checksum_at
     cdef Py_ssize_t _count
     cdef list _contexts  # those that no call uses now: taken and given back under the GIL
 
     def __cinit__(self, offset, stored, raw, records, checksum):
         self._offset = checked_array(offset, _INT64, 1, "", "offset")
-        self._stored = checked_array(stored, _INT64, 1, "", "stored")
-        self._raw = checked_array(raw, _INT64, 1, "", "raw")
-        self._records = checked_array(records, _INT64, 1, "", "records")
+        self._stored = checked_array(stored, _UINT32, 1, "", "stored")
+        self._raw = checked_array(raw, _UINT32, 1, "", "raw")
+        self._records = checked_array(records, _UINT32, 1, "", "records")
         self._checksum = checked_array(checksum, _UINT32, 1, "", "checksum")
         self._count = len(self._stored)
         if not len(self._offset) == self._count == len(self._raw) == len(self._records) == len(self._checksum):
             raise ValueError("expected columns of one length")
         self._offset_at = <const int64_t *>address_of(self._offset, PyBUF_SIMPLE)
-        self._stored_at = <const int64_t *>address_of(self._stored, PyBUF_SIMPLE)
-        self._raw_at = <const int64_t *>address_of(self._raw, PyBUF_SIMPLE)
-        self._records_at = <const int64_t *>address_of(self._records, PyBUF_SIMPLE)
+        self._stored_at = <const uint32_t *>address_of(self._stored, PyBUF_SIMPLE)
+        self._raw_at = <const uint32_t *>address_of(self._raw, PyBUF_SIMPLE)
+        self._records_at = <const uint32_t *>address_of(self._records, PyBUF_SIMPLE)
         self._checksum_at = <const uint32_t *>address_of(self._checksum, PyBUF_SIMPLE)
         self._contexts = []
 
@@ -154,7 +154,7 @@ cdef class _Runs:
             run.stop = stop
             run.descriptor = -1 if descriptors is None else descriptors[number]
             for i in range(start, stop):
-                if decoder._raw_at[i] <= 0 or decoder._stored_at[i] <= 0:
+                if not decoder._raw_at[i] or not decoder._stored_at[i]:
                     return
                 run.nbytes += <uint64_t>decoder._stored_at[i]
             self.most = max(self.most, run.nbytes)

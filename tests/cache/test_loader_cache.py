@@ -170,3 +170,19 @@ def test_f16_a_budget_below_what_is_in_flight_is_refused_at_once(url: str) -> No
             opened(url, cache)
         assert "\n" not in str(caught.value)
     opened(url, datafeed.Cache(nvme=("/nowhere", "1GB"), ebs=("/elsewhere", "1%"), host="1MB"))
+
+
+def test_datasets_of_one_schema_share_a_directory(tmp_path: Path) -> None:
+    """Programs wrote them, so that they have one id: their entries are apart all the same."""
+    (tmp_path / "nvme").mkdir()
+    cache = datafeed.Cache(nvme=(tmp_path / "nvme", "1MB"))
+    loaders = []
+    for name, begin in (("train", 0), ("test", 100)):
+        datafeed.write(tmp_path / name, ({"x": number} for number in range(begin, begin + 100)))
+        loaders.append(datafeed.Loader(f"local://{tmp_path}/{name}", 8, cache=cache))
+    for _ in range(2):
+        for begin, loader in zip((0, 100), loaders, strict=True):
+            assert list(itertools.chain.from_iterable(numbers(loader))) == list(range(begin, begin + 100))
+    for loader in loaders:
+        tiers = {tier.name: tier for tier in loader.stats().tiers}
+        assert (tiers["store"].admitted, tiers["nvme"].damaged) == (0, 0)

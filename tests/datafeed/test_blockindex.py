@@ -13,6 +13,7 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from datafeed._native import cut_extents
 from datafeed.blockindex import build_index, encode_index, read_index
 from datafeed.errors import CorruptData, CorruptIndex, IndexMismatch, StaleIndex, UnsupportedVersion
 from datafeed.frames import compress
@@ -235,3 +236,10 @@ def test_later_version_is_refused_by_its_number() -> None:
     data[8] = 2
     with pytest.raises(UnsupportedVersion, match="version 2 of the format is unknown, the latest known is 1"):
         read_index(store, _replace(store, manifest, bytes(data)))
+
+
+@pytest.mark.parametrize(("counts", "nbytes"), [([1, 1], 10), ([4, -1], 10), ([], 10), ([3], 0)])
+def test_cut_extents_when_counts_do_not_fit(counts: list[int], nbytes: int) -> None:
+    """Counts that are not those of the blocks, or an extent of nothing, are refused."""
+    with pytest.raises(ValueError, match="counts that add up to 3 blocks"):
+        cut_extents(np.ones(3, np.uint32), np.array(counts, np.int64), nbytes)
