@@ -6,6 +6,7 @@ import copy
 import multiprocessing
 import os
 import pickle
+import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,12 +70,20 @@ class _Init:
         self._states = states
 
     def __call__(self, worker: int) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _interrupted)
         threading.Thread(target=_end_with_parent, args=(os.getppid(),), name="datafeed-parent", daemon=True).start()
         if self._init is not None:
             self._init(worker)
         state = self._states[worker]
         if state is not None:
             get_worker_info().dataset.load_state_dict(state["state"])  # type: ignore[union-attr]
+
+
+def _interrupted(*_: object) -> None:
+    """End a worker as an interrupt does; another one while it ends would be told as an error of its own."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 class _Sending:

@@ -7,7 +7,7 @@ import importlib
 import io
 import json
 import os
-import select
+import selectors
 import subprocess
 import sys
 import tempfile
@@ -62,7 +62,10 @@ class Peer:
         assert self._child.stdout is not None
         with contextlib.suppress(BrokenPipeError):  # an ended child is told of below
             print(json.dumps([program, *arguments]), file=self._child.stdin, flush=True)
-        if not select.select([self._child.stdout], [], [], timeout_s)[0]:
+        with selectors.DefaultSelector() as selector:  # select() itself takes no descriptor past 1023
+            selector.register(self._child.stdout, selectors.EVENT_READ)
+            answered = selector.select(timeout_s)
+        if not answered:
             self._child.kill()
             self._child.wait()
             raise AssertionError(f"{self._module} did not answer within {timeout_s} s: {self._stderr()}")
