@@ -187,7 +187,8 @@ def processes(make: Maker) -> object:
     workers = batches._workers  # type: ignore[attr-defined]
     alive = [(worker.daemon, worker.is_alive()) for worker in workers]
     list(batches)
-    return alive, [worker.is_alive() for worker in workers], multiprocessing.active_children()
+    left = [child for child in multiprocessing.active_children() if child in workers]  # others may end yet
+    return alive, [worker.is_alive() for worker in workers], left
 
 
 @case
