@@ -9,7 +9,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from datafeed._native import Block, Decoder
 from datafeed.buffers import Make
 from datafeed.cache.config import Cache
+from datafeed.cache.due import Due, Run
 from datafeed.cache.entry import HEADER_NBYTES
 from datafeed.cache.extents import Extents
 from datafeed.cache.memory import HostTier
@@ -31,23 +32,6 @@ _FAR_EXTENTS = 64  # due soon: at 2 MiB each and 120 ms a GET, enough for 1 GB/s
 _STAGED_EXTENTS = 160  # those, and one for each of twice the default lanes whose window ends inside an extent
 _FAR_RECORDS = 2**20  # planned ahead: 8 MB
 _MOST_STEPS = 4  # planned at a time: the first batches must not wait for the plan of later ones
-
-Run = tuple[int, int]
-
-
-class Due(Protocol):
-    """Be a step of a schedule."""
-
-    @property
-    def loads(self) -> tuple[Run, ...]:
-        """The runs of blocks that it is the first to need."""
-        ...
-
-    @property
-    def rows(self) -> npt.NDArray[np.int32]:
-        """The rows of its records."""
-        ...
-
 
 S = TypeVar("S", bound=Due)
 

@@ -143,6 +143,8 @@ def one(found: Mapping[str, tuple[Source, str]]) -> tuple[Source, str]:
 
 def for_dest(options: ConvertOptions, dest: str | os.PathLike[str], raw: RawData) -> Mapping[str, object] | None:
     """Return the storage options of the destination: those of the source count only where it is a URL, too."""
+    if options.storage_options is None:  # a function's inputs may be many: they are looked at where it matters
+        return options.dest_options
     listed = raw if isinstance(raw, Sequence) and not isinstance(raw, str) else [raw]
     sources = [os.fspath(path) for path in listed if isinstance(path, (str, os.PathLike))]
     return storage_of(sources, os.fspath(dest), options.storage_options, options.dest_options)[1]

@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 from datafeed.batches import Plain
 from datafeed.cache.config import Cache
+from datafeed.cache.due import Due, Run
 from datafeed.cache.stats import TierStats
 from datafeed.dataset import Dataset
 from datafeed.errors import ConfigError, SchemaError
 from datafeed.mix import Mix, samples_of_each
 from datafeed.mixorder import MixLayout, MixNatural, mix_layout
-from datafeed.mixread import Due, MixedReading, Run, summed
+from datafeed.mixread import MixedReading, summed
 from datafeed.order import Counts, Layout, Mode, Numbers, Rows
 from datafeed.schema import Feature, Schema
 
@@ -243,10 +244,11 @@ def _cache(datasets: Sequence[Dataset], cache: Cache) -> None:
 
 def _check_host(datasets: Sequence[Dataset]) -> None:
     """Refuse to keep in memory what batches cannot be gathered from: records packed by different schemas."""
+    if not any(one.cache is not None and one.cache.host is not None for one in datasets):
+        return
     first = datasets[0]
     for other in datasets[1:]:
-        cached = any(one.cache is not None and one.cache.host is not None for one in datasets)
-        if cached and other.manifest.schema != first.manifest.schema:
+        if other.manifest.schema != first.manifest.schema:
             raise ConfigError(
                 f"host= keeps records packed by one schema, and {other.url!r} holds other features than {first.url!r}: "
                 "leave host= out, or convert them alike"

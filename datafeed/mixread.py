@@ -5,33 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from datafeed._native import Block
+from datafeed.cache.due import Due, Run
 from datafeed.cache.reader import Ahead, TieredReader
 from datafeed.cache.stats import TierStats
 from datafeed.order import Counts
 
-Run = tuple[int, int]
 Load = Callable[[Sequence[Run]], list[Block]]
 Divide = Callable[[Sequence[Run]], list[tuple[int, list[Run]]]]
-
-
-class Due(Protocol):
-    """Be a step of a schedule."""
-
-    @property
-    def loads(self) -> tuple[Run, ...]:
-        """The runs of blocks that it is the first to need."""
-        ...
-
-    @property
-    def rows(self) -> npt.NDArray[np.int32]:
-        """The rows of its records."""
-        ...
 
 
 S = TypeVar("S", bound=Due)
