@@ -20,7 +20,7 @@ from types import ModuleType
 
 import numpy as np
 
-from datafeed.order import Numbers
+from datafeed.splitmix import Numbers
 
 _TIMEOUT_S = 600
 _CANONICAL_NODES = 64  # streaming's own choice for py1s on one node; for py1e it is 1

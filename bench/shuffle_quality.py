@@ -17,9 +17,10 @@ from rich.table import Table
 
 from datafeed.bench.machine import Machine, describe_machine
 from datafeed.bench.shuffle_peers import PEERS, Shards, missing, order_apart
-from datafeed.order import FullOrder, Layout, Numbers, Spec, WindowOrder, permutation, round_window, sample_key
+from datafeed.order import FullOrder, Layout, Spec, WindowOrder, round_window
 from datafeed.ranks import choose_lanes
 from datafeed.sizes import parse_size
+from datafeed.splitmix import Numbers, permutation, sample_key
 
 DEFAULT_WINDOW = "512MB"
 WINDOWS = ("128MB", DEFAULT_WINDOW, "2GB", "8GB")

@@ -26,8 +26,8 @@ from datafeed.converters.options import SourceOptions
 from datafeed.converters.packed import Packed, Packer, Root, Rows
 from datafeed.converters.source import Stamp, Where, each
 from datafeed.errors import EmptySource, SourceError
-from datafeed.order import permutation, sample_key
 from datafeed.sizes import counted, some
+from datafeed.splitmix import permutation, sample_key
 from datafeed.storage import local_path
 
 _SPLITS = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})

@@ -15,7 +15,7 @@ from datafeed.converters.array_rows import PAGE_NBYTES
 from datafeed.converters.over import Over
 from datafeed.converters.source import Addressed, Chunk, OnBad, Source, Table, Unit
 from datafeed.errors import BadItem
-from datafeed.order import feistel, permutation, sample_key
+from datafeed.splitmix import feistel, permutation, sample_key
 
 WINDOW_NBYTES = 64 * 10**6  # raw bytes of a window, of which a worker holds two copies at most
 MOST_TIMES = 16  # how often gathering rows may read their bytes, with the rest of the pages that they lie in

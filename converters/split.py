@@ -16,8 +16,8 @@ from datafeed.converters.encode import read_chunks
 from datafeed.converters.over import Over
 from datafeed.converters.source import Chunk, OnBad, Source, Unit
 from datafeed.errors import BadItem, ConfigError, SourceError
-from datafeed.order import feistel
 from datafeed.schema import Feature
+from datafeed.splitmix import feistel
 
 FOLDER = "folder"
 _COLUMN = "column:"

@@ -23,10 +23,10 @@ from datafeed.dataset import Dataset, place_name, placed
 from datafeed.errors import ConfigError, CorruptData, SchemaError, TransformError
 from datafeed.images import ImageDecoder, ImageOptions, Pixels
 from datafeed.mixed import MixedDataset
-from datafeed.order import image_draws, sample_key
 from datafeed.pipeline import Table
 from datafeed.schedule import Step
 from datafeed.schema import Schema
+from datafeed.splitmix import image_draws, sample_key
 from datafeed.tensors import TensorForm, Value
 from datafeed.work import Work
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from datafeed.dataset import Dataset
 from datafeed.errors import ConfigError
-from datafeed.order import Numbers
 from datafeed.sizes import whole_number
+from datafeed.splitmix import Numbers
 from datafeed.weave import shares_of
 
 Stop = Literal["first", "longest"] | int

@@ -20,8 +20,9 @@ from datafeed.errors import ConfigError, SchemaError
 from datafeed.mix import Mix, samples_of_each
 from datafeed.mixorder import MixLayout, MixNatural, mix_layout
 from datafeed.mixread import MixedReading, summed
-from datafeed.order import Counts, Layout, Mode, Numbers, Rows
+from datafeed.order import Counts, Layout, Mode, Rows
 from datafeed.schema import Feature, Schema
+from datafeed.splitmix import Numbers
 
 S = TypeVar("S", bound=Due)
 

@@ -18,24 +18,8 @@ from fractions import Fraction
 import numpy as np
 
 from datafeed.errors import ConfigError
-from datafeed.order import (
-    MIX,
-    WHOLE,
-    Counts,
-    Lane,
-    Layout,
-    Mode,
-    Numbers,
-    Places,
-    Share,
-    Spec,
-    add_covered,
-    cut_runs,
-    feistel,
-    pass_key,
-    round_window,
-    stream,
-)
+from datafeed.order import WHOLE, Counts, Lane, Layout, Mode, Share, Spec, add_covered, cut_runs, pass_key, round_window
+from datafeed.splitmix import MIX, Numbers, Places, feistel, stream
 from datafeed.weave import Weave
 
 _ROW_BITS = np.uint64(32)

@@ -1,9 +1,8 @@
 """Compute which record stands at which position of an epoch.
 
 All of it is integer arithmetic on (seed, epoch, blocks, lanes, window): any position is reached without walking to it,
-and the same arguments give the same order for ever. Randomness is splitmix64 (Steele, Lea, Flood: "Fast splittable
-pseudorandom number generators", OOPSLA 2014) applied to counters, never a library's generator, whose stream may change
-with its version. `VERSION` names the order; a change of it makes saved states refuse to load.
+and the same arguments give the same order for ever, as randomness is splitmix64 on counters. `VERSION` names the order;
+a change of it makes saved states refuse to load.
 
 The window order: extents are permuted by the seed, laid end to end, and cut into `lanes` pieces, the first
 (records mod lanes) one record longer. Within a lane the epoch permutes the pieces of extents, then the records inside
@@ -22,27 +21,15 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from datafeed.splitmix import EXTENTS, FEISTEL, RUNS, WINDOW, Numbers, Places, feistel, permutation, stream
+
 VERSION = 1
 
 Mode = Literal["window", "full", "natural"]
-Places = npt.NDArray[np.uint64]
-Numbers = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int32]
 Rows = Callable[[Numbers, Numbers], Numbers]
 
-GOLDEN = 0x9E3779B97F4A7C15
-_MIX_1 = 0xBF58476D1CE4E5B9
-_MIX_2 = 0x94D049BB133111EB
-_WORD = 0xFFFFFFFFFFFFFFFF
-
-# What a stream of random numbers is for: streams of different purposes never meet.
-_EXTENTS, _RUNS, _WINDOW, _FEISTEL, _SAMPLE = 1, 2, 3, 4, 5
-SPLIT_BLOCKS, SPLIT_ROWS, SPLIT_EXTENTS = 6, 7, 8
-_IMAGE = 9
-MIX = 10
-
 _FIRST_WINDOW = 32
-_FEISTEL_ROUNDS = 6
 _COUNTED_BLOCKS = 2**18  # at a time: a terabyte has 4 million
 
 
@@ -262,7 +249,7 @@ class Lane:
         self._epoch = epoch
         self._lane = lane
         starts, lengths = runs
-        turn = permutation(len(starts), stream(_RUNS, spec.seed, epoch, lane)).astype(np.int64)
+        turn = permutation(len(starts), stream(RUNS, spec.seed, epoch, lane)).astype(np.int64)
         self._starts = starts[turn]
         self._bounds = np.concatenate(([0], np.cumsum(lengths[turn])))  # of the runs, in the lane
         self._window = np.empty(0, np.uint64)
@@ -306,7 +293,7 @@ class Lane:
         """Make the window that holds a position; return the position's place in it."""
         number, start, end = window_bounds(self._spec, self._lane, position)
         end = min(end, int(self._bounds[-1]))
-        turn = permutation(end - start, stream(_WINDOW, self._spec.seed, self._epoch, self._lane, number))
+        turn = permutation(end - start, stream(WINDOW, self._spec.seed, self._epoch, self._lane, number))
         ascending = _places(self._layout.first, *self._runs(start, end))
         self._window = self._layout.actual(ascending[turn.astype(np.int64)])
         self._window_start = start
@@ -362,7 +349,7 @@ def cut_runs(spec: Spec, layout: Layout, lengths: Numbers) -> list[tuple[Numbers
         Per lane, the first records' numbers and the lengths of its runs, both int64[runs].
     """
     extent_first = layout.first[layout.extents]
-    turn = permutation(len(layout.extents) - 1, stream(_EXTENTS, spec.seed)).astype(np.int64)
+    turn = permutation(len(layout.extents) - 1, stream(EXTENTS, spec.seed)).astype(np.int64)
     begins = extent_first[turn]
     extent_bounds = np.concatenate(([0], np.cumsum(extent_first[turn + 1] - begins)))
     lane_bounds = np.concatenate(([0], np.cumsum(lengths)))
@@ -375,81 +362,6 @@ def cut_runs(spec: Spec, layout: Layout, lengths: Numbers) -> list[tuple[Numbers
     return [(starts[low:high], sizes[low:high]) for low, high in itertools.pairwise(edges)]
 
 
-def permutation(count: int, key: int) -> Places:
-    """Return a permutation of 0 to count - 1, chosen by a 64-bit key.
-
-    The high bits of each sort key are random, the low ones its own index: no two are equal, so every sort gives the
-    same result, and a plain sort (three times as fast as argsort) is enough.
-    """
-    mask = np.uint64((1 << max(0, count - 1).bit_length()) - 1)
-    index = np.arange(count, dtype=np.uint64)
-    keys = mix(index * np.uint64(GOLDEN) + np.uint64(key)) & ~mask | index
-    keys.sort()
-    keys &= mask
-    return keys
-
-
 def pass_key(spec: Spec, epoch: int) -> int:
     """Return the key of the permutation of all records in one epoch."""
-    return stream(_FEISTEL, spec.seed, epoch)
-
-
-def feistel(positions: Places, count: int, key: int) -> Numbers:
-    """Map each position below `count` to its place in a pseudorandom permutation of 0 to count - 1.
-
-    A balanced Feistel network over the next even number of bits; results past `count` are mapped again until they fall
-    inside (cycle walking; Black, Rogaway: "Ciphers with arbitrary finite domains", CT-RSA 2002).
-    """
-    half = max(1, ((max(2, count) - 1).bit_length() + 1) // 2)
-    out = _feistel_once(positions, half, key)
-    outside = np.flatnonzero(out >= count)
-    while len(outside):
-        out[outside] = _feistel_once(out[outside], half, key)
-        outside = outside[out[outside] >= count]
-    return out.astype(np.int64)
-
-
-def _feistel_once(values: Places, half: int, key: int) -> Places:
-    shift, mask = np.uint64(half), np.uint64((1 << half) - 1)
-    left, right = values >> shift, values & mask
-    for round_ in range(_FEISTEL_ROUNDS):
-        scrambled = mix(right * np.uint64(GOLDEN) + np.uint64(stream(round_, key))) & mask
-        left, right = right, left ^ scrambled
-    return left << shift | right
-
-
-def stream(*parts: int) -> int:
-    """Fold integers into one 64-bit key; the first one says what for."""
-    key = 0
-    for part in parts:
-        key = _mix_int((key + (part & _WORD) + GOLDEN) & _WORD)
-    return key
-
-
-def _mix_int(value: int) -> int:
-    value = ((value ^ value >> 30) * _MIX_1) & _WORD
-    value = ((value ^ value >> 27) * _MIX_2) & _WORD
-    return value ^ value >> 31
-
-
-def mix(values: Places) -> Places:
-    """Scramble each value: the finalizer of splitmix64."""
-    out = values >> np.uint64(30)
-    out ^= values
-    out *= np.uint64(_MIX_1)
-    out ^= out >> np.uint64(27)
-    out *= np.uint64(_MIX_2)
-    out ^= out >> np.uint64(31)
-    return out
-
-
-def sample_key(seed: int, epoch: int, number: int) -> int:
-    """Return the key of the random generator of one record in one epoch."""
-    return stream(_SAMPLE, seed, epoch, number)
-
-
-def image_draws(seed: int, epoch: int, numbers: Places, count: int) -> npt.NDArray[np.float64]:
-    """Return (records, count) uniform numbers in [0, 1) for the images of records, by their numbers, in one epoch."""
-    keys = mix(numbers + np.uint64((stream(_IMAGE, seed, epoch) + GOLDEN) & _WORD))
-    steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(GOLDEN)
-    return (mix(keys[:, None] + steps) >> np.uint64(11)) * np.float64(2**-53)
+    return stream(FEISTEL, spec.seed, epoch)

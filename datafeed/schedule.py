@@ -15,7 +15,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from datafeed.order import Counts, Layout, Numbers, Places, blocks_of, rows_of
+from datafeed.order import Counts, Layout, blocks_of, rows_of
+from datafeed.splitmix import Numbers, Places
 
 _CHUNK_RECORDS = 16384  # records planned in one go: numpy's call overhead falls below 5 ns a record
 _LOAD_RECORDS = 2048  # blocks due within so many records load with the first of them: neighbours then share one read

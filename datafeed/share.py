@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from datafeed.mixorder import MixLayout, MixNatural, MixOrder
-from datafeed.order import WHOLE, Counts, FullOrder, Layout, Numbers, Places, Share, Spec, WindowOrder, blocks_of
+from datafeed.order import WHOLE, Counts, FullOrder, Layout, Share, Spec, WindowOrder, blocks_of
 from datafeed.schedule import Span
+from datafeed.splitmix import Numbers, Places
 
 
 @dataclass(frozen=True, slots=True)

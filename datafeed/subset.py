@@ -18,8 +18,9 @@ from typing import Literal
 import numpy as np
 
 from datafeed.errors import ConfigError
-from datafeed.order import GOLDEN, SPLIT_BLOCKS, SPLIT_EXTENTS, SPLIT_ROWS, Layout, Numbers, mix, permutation, stream
+from datafeed.order import Layout
 from datafeed.sizes import whole_number
+from datafeed.splitmix import GOLDEN, SPLIT_BLOCKS, SPLIT_EXTENTS, SPLIT_ROWS, Numbers, mix, permutation, stream
 
 By = Literal["record", "extent"]
 

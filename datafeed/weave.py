@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from datafeed.order import MIX, Numbers, stream
+from datafeed.splitmix import MIX, Numbers, stream
 
 _DEPTHS = 4  # of splits, whose steps are then used again
 _FINEST = 2**32  # a weight's denominator: 10^10 positions times the error of rounding to it are 10^-9 of a position

@@ -14,7 +14,7 @@ import simplejpeg
 from datafeed.crops import DRAWS, central, drawn
 from datafeed.errors import ConfigError, CorruptData
 from datafeed.images import ImageDecoder, ImageOptions
-from datafeed.order import image_draws, stream
+from datafeed.splitmix import image_draws, stream
 
 SCALE, RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
 Pixels = np.ndarray

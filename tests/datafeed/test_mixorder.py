@@ -13,9 +13,10 @@ from plain_mix import PlainMix
 from plain_order import Ranks, plain_shares
 
 from datafeed.mixorder import MixLayout, MixNatural, mix_layout
-from datafeed.order import Layout, Mode, Places, Share, Spec, blocks_of, rows_of
+from datafeed.order import Layout, Mode, Share, Spec, blocks_of, rows_of
 from datafeed.schedule import Step, once, within
 from datafeed.share import Cut, rank_order
+from datafeed.splitmix import Places
 
 MODES: tuple[Mode, ...] = ("window", "full", "natural")
 

@@ -8,17 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_order import plain_full_order, plain_window_order
 
-from datafeed.order import (
-    FullOrder,
-    Layout,
-    Share,
-    Spec,
-    WindowOrder,
-    feistel,
-    permutation,
-    round_window,
-    window_bounds,
-)
+from datafeed.order import FullOrder, Layout, Share, Spec, WindowOrder, round_window, window_bounds
+from datafeed.splitmix import feistel, permutation
 
 
 def layout_of(records: list[int], blocks_an_extent: int) -> Layout:
